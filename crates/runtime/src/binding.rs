@@ -4,7 +4,6 @@
 pub(crate) mod agent;
 pub(crate) mod durable;
 pub(crate) mod guest;
-pub(crate) mod outside;
 pub(crate) mod retention;
 pub(crate) mod stepping;
 
@@ -16,10 +15,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub(crate) use crate::calls::outside::work;
+pub use crate::calls::outside::{Finish, Origin, blocking, origin, outside};
 pub use crate::durable::{Language, Wanted, Way};
 pub use crate::host::kept_handler::KeptHandler;
 pub use crate::host::owner_process::end_forked_child;
-pub use crate::host::watchdog::Interrupter;
+pub use crate::watchdog::Interrupter;
 pub use agent::{Agent, agent, request};
 pub use durable::{
     answer_question, asking, continue_as, durable_run, encoded, failing, fork, fork_by, is_live,
@@ -27,8 +28,6 @@ pub use durable::{
     wait_for, with_origin, worth_another_attempt,
 };
 pub use guest::{Rest, descriptor, go_on, is_over, settled};
-pub(crate) use outside::work;
-pub use outside::{Finish, Origin, blocking, origin, outside};
 pub use retention::{
     carry_out_by, collect_blobs_by, compact, compact_by, log_dir, plan_for, prune,
 };
@@ -40,7 +39,6 @@ use tiffany_kernel::{
 };
 pub use tiffany_log::not_inherited::{NotInherited, keep_handler_from_children};
 
-use crate::builder::{Builder, EnvValue};
 use crate::calls::call::TryCall;
 use crate::calls::context;
 use crate::calls::context::Sources;
@@ -48,6 +46,7 @@ use crate::calls::future_task::{Fallible, FutureTask};
 use crate::calls::sys::{Spawn, spawn_coroutine};
 use crate::host::attempt::Attempt;
 use crate::host::inbox::Letter;
+use crate::runtime::builder::{Builder, EnvValue};
 use crate::runtime::{RunHandle, Runtime};
 use tiffany_records::RunError;
 use tiffany_records::value::Json;
@@ -292,7 +291,7 @@ pub fn is_looked_at() -> bool {
 /// To be called in a process that was forked from one with runtimes: none of their threads are there. The runtimes themselves must not be
 /// used in it, nor dropped.
 pub fn forked() {
-    crate::host::watchdog::forked();
+    crate::watchdog::forked();
 }
 
 /// The task being resumed on this thread.
@@ -321,8 +320,7 @@ pub fn as_json(value: &Value) -> Option<Arc<str>> {
     value.borrow::<Json>().map(|json| Arc::clone(&json.0))
 }
 
-/// What is done around every wait of the loop that may take long: it is given the wait, and must call it once.
-pub type Waiting = Rc<dyn Fn(&mut dyn FnMut())>;
+pub use crate::host::Waiting;
 
 impl Builder {
     /// What is done around every wait of the loop.

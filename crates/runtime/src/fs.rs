@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::calls::call::{Moved, TryCall};
 use crate::calls::sys::blocking;
-use crate::net::source::into_io_error;
+use crate::io::source::into_io_error;
 
 /// How much is moved through the pool at once.
 const MOST_AT_ONCE: usize = 1024 * 1024;

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use serde::Serialize;
 use tiffany_kernel::{ErrorKind, RunId, TaskError, Uuid, Value};
 
+use crate::activity::hub::Hub;
 use crate::calls::context;
 use crate::control::Control;
+use crate::control::read_metrics;
+use crate::control::turns::long_turns;
 use crate::host::Host;
 use crate::host::inbox::{Inbox, Letter};
 use crate::host::tell::Tell;
-use crate::pal::hub::Hub;
+use crate::metrics::{Snapshot, Source};
 use tiffany_log::Growth;
-use tiffany_records::request::{Answer, Request, Settlement};
+use tiffany_records::request::{Answer, LongTurn, Request, Settlement};
 
 /// The handle of the runtime that runs this task, to be given to other threads. It is no call: the task keeps its
 /// turn. Outside a task there is none, and that is an error.
@@ -179,5 +182,51 @@ impl RuntimeHandle {
         result: crate::host::inbox::Remote,
     ) -> Result<Settlement, TaskError> {
         self.inbox.settle(uuid, result)
+    }
+}
+
+impl RuntimeHandle {
+    /// What the runtime has counted and measured so far. The loop is asked how it stands, and if it does not answer soon, what it said last is told:
+    /// `tiffany_metrics_age_seconds` says how old that is.
+    ///
+    /// ```
+    /// use tiffany::Runtime;
+    ///
+    /// let mut runtime = Runtime::new()?;
+    /// let handle = runtime.handle();
+    /// runtime.run(async {})?;
+    /// let text = std::thread::spawn(move || handle.metrics().to_string()).join().unwrap();
+    /// assert!(text.contains("tiffany_runs_started_total{kind=\"ephemeral\"} 1\n"));
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn metrics(&self) -> Snapshot {
+        read_metrics(self.inbox())
+    }
+
+    /// Adds metrics of one's own to those of the runtime.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tiffany::Runtime;
+    /// use tiffany::metrics::{Family, Kind, Reading};
+    ///
+    /// let runtime = Runtime::new()?;
+    /// runtime.handle().add_metrics(Arc::new(|| {
+    ///     let mut mails = Family::new("mails_total", Kind::Counter, "Mails that were sent.");
+    ///     mails.add(&[], Reading::Value(3.0));
+    ///     vec![mails]
+    /// }));
+    /// assert_eq!(runtime.metrics().value("mails_total", &[]), Some(3.0));
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn add_metrics(&self, source: Source) {
+        self.inbox().meters.sources.lock().push(source);
+    }
+}
+
+impl RuntimeHandle {
+    /// The last turns that the [watchdog](crate::runtime::builder::Builder::watchdog) reported, the oldest first. The loop is not asked.
+    pub fn long_turns(&self) -> Vec<LongTurn> {
+        long_turns(self.inbox())
     }
 }

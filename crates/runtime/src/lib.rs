@@ -25,9 +25,10 @@
 //! Every call is a scheduling point; tasks run first in, first out; the same program with the same
 //! answers takes the same way every time.
 
+mod activity;
 pub mod binding;
-mod builder;
 mod calls;
+mod clock;
 #[doc(hidden)]
 pub mod command;
 pub mod control;
@@ -49,12 +50,13 @@ pub mod retention;
 mod runtime;
 pub mod signal;
 pub mod testing;
+mod time_travel;
 pub mod units;
+mod watchdog;
 
 use std::fmt::Display;
 use std::future::Future as StdFuture;
 
-pub use builder::Builder;
 pub use calls::agent_task::{AgentTask, TaskContext, TaskStatus};
 pub use calls::approve::{Approve, approve};
 pub use calls::call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall, Yield};
@@ -78,7 +80,7 @@ pub use calls::task::{
     wait,
 };
 pub use handle::{RuntimeHandle, handle};
-pub use host::watchdog::StuckTask;
+pub use runtime::builder::Builder;
 pub use runtime::{RunHandle, Runtime};
 pub use tiffany_kernel::{
     BlockReason, CallKind, Candidate, Claim, Counts, DeadlockError, DependencyAware, End,
@@ -90,6 +92,7 @@ pub use tiffany_log::mutation;
 pub use tiffany_log::{self as wal, descriptors};
 pub use tiffany_records::request::{Approval, Settlement};
 pub use tiffany_records::{self as history, RunError, redact};
+pub use watchdog::StuckTask;
 
 /// What calls, their answers and coroutines are made of. Who writes handlers, policies or state machines
 /// meets these; other programs do not need them.

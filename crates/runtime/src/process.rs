@@ -13,10 +13,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tiffany_kernel::Interest;
 
 use crate::host::reactor::Assume;
+use crate::io::source::{Attempt, Source, refuse_durable, set_nonblocking};
+use crate::io::source::{has_descriptor, stream_reads, stream_writes};
 use crate::join;
-use crate::net::source::{
-    Attempt, Source, has_descriptor, refuse_durable, set_nonblocking, stream_reads, stream_writes,
-};
 
 /// A program to be started.
 ///

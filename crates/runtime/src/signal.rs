@@ -11,7 +11,7 @@ use signal_hook::consts::signal as numbers;
 use signal_hook::low_level::{pipe, unregister};
 
 use crate::host::reactor::Assume;
-use crate::net::source::{Source, set_nonblocking};
+use crate::io::source::{Source, set_nonblocking};
 
 /// A signal that can be listened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

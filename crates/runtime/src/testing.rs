@@ -16,16 +16,18 @@ use tiffany_kernel::{
     TaskError, TaskInfo, TaskState, Tid, Time, Value, Verdict,
 };
 
-use crate::builder::Builder;
 use crate::calls::future_task::{Fallible, FutureTask, Plain};
-use crate::host::clock::Clock;
+use crate::clock::Clock;
 use crate::host::entropy::Entropy;
+use crate::runtime::builder::Builder;
 use crate::runtime::{RunHandle, Runtime};
 use tiffany_records::RunError;
 use tiffany_records::redact::{shown, shown_call};
 
-pub use crate::durable::capture::{CaptureError, Captured, Over, Redaction, capture, replay_log};
 pub use crate::host::inline::{Made, Watcher};
+pub use crate::time_travel::capture::{
+    CaptureError, Captured, Over, Redaction, capture, replay_log,
+};
 pub use simulation::{Answer, Machine, Receipt, Simulation};
 
 /// Runs tasks step by step, on a virtual clock, and notes what happens.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tiffany_kernel::Time;
 
-use crate::host::clock::Clock;
+use crate::clock::Clock;
 use tiffany_records::request::parse_moment;
 
 /// A number and its unit.

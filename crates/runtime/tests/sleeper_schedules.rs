@@ -20,7 +20,7 @@ mod primitives {
     }
 }
 
-#[path = "../src/pal/sleeper.rs"]
+#[path = "../src/activity/sleeper.rs"]
 mod sleeper;
 
 use sleeper::Sleeper;

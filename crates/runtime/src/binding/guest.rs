@@ -7,8 +7,8 @@ use std::time::Duration;
 use tiffany_kernel::Uuid;
 
 use crate::calls::context::Entered;
-use crate::host::watchdog::Watched;
 use crate::runtime::{Runtime, nested};
+use crate::watchdog::Watched;
 use tiffany_records::RunError;
 
 /// What a guest waits for.

@@ -18,7 +18,7 @@ use tracing::level_filters::LevelFilter;
 pub(crate) use crate::calls::current::current;
 use crate::calls::waker::TaskWaker;
 use crate::host::Host;
-use crate::host::watchdog::{Outside, Pulse};
+use crate::watchdog::{Outside, Pulse};
 
 /// What tasks are given while a log is replayed, instead of the time and fresh identities.
 pub(crate) trait Sources {

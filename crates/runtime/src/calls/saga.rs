@@ -87,7 +87,7 @@ struct Done {
 /// ```
 ///
 /// A saga runs as a task of its own. If its waiter is cancelled, or drops this (in a `timeout`, say), its body is dropped at its next call and it
-/// undoes; a second cancel, or the end of [`cancel_grace`](crate::builder::Builder::cancel_grace), ends that too. What is not undone then is logged, or written to standard error where nothing is.
+/// undoes; a second cancel, or the end of [`cancel_grace`](crate::runtime::builder::Builder::cancel_grace), ends that too. What is not undone then is logged, or written to standard error where nothing is.
 #[track_caller]
 pub fn saga<T, E, F>(body: F) -> impl Future<Output = Result<T, SagaError>>
 where

@@ -315,7 +315,7 @@ impl<T> Step<T> {
         self
     }
 
-    /// The queue it stands in before each attempt, one of [`Builder::queue`](crate::builder::Builder::queue).
+    /// The queue it stands in before each attempt, one of [`Builder::queue`](crate::runtime::builder::Builder::queue).
     pub fn queue(mut self, name: &str) -> Step<T> {
         self.work.queue = Some(name.into());
         self

@@ -45,11 +45,10 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
+use crate::activity::hub::Hub;
 use crate::calls::context;
 use crate::host::inbox::{Inbox, Letter};
 use crate::host::tell::Tell;
-use crate::metrics;
-use crate::pal::hub::Hub;
 pub(crate) use offline::Offline;
 use socket::Client;
 pub use streaming::{Next, Watching};
@@ -122,7 +121,7 @@ impl Control {
         }
     }
 
-    /// What this changes on a log that no process has is seen by somebody, as the process sees it that has one: see [`Builder::witness`](crate::builder::Builder::witness).
+    /// What this changes on a log that no process has is seen by somebody, as the process sees it that has one: see [`Builder::witness`](crate::runtime::builder::Builder::witness).
     pub fn witnessed_by(mut self, witness: Arc<dyn Witness>) -> Control {
         if let Way::Offline(offline) = &mut self.way {
             offline.witness = Some(witness);
@@ -416,7 +415,10 @@ impl Control {
 
     /// Removes a run that is over, as [`Runtime::remove`](crate::runtime::Runtime::remove) does.
     pub fn remove(&mut self, run: Uuid) -> Result<(), TaskError> {
-        crate::retention::work::remove(self, run)
+        match self.ask(Request::Remove { runs: vec![run] })? {
+            Answer::Each(each) => each.into_iter().next().unwrap_or(Ok(())),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// The runs there are, as many as a page has.
@@ -488,7 +490,7 @@ pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskEr
 /// What is answered without the loop, because it is wanted most when the loop does not answer.
 fn answer_at_once(inbox: &Inbox, request: &Request) -> Option<Answer> {
     match request {
-        Request::Metrics => Some(Answer::Metrics(metrics::read(inbox))),
+        Request::Metrics => Some(Answer::Metrics(read_metrics(inbox))),
         Request::LongTurns => Some(Answer::LongTurns(turns::long_turns(inbox))),
         _ => None,
     }
@@ -520,4 +522,13 @@ pub fn no_activity() -> TaskError {
 pub fn unexpected(answer: &Answer) -> TaskError {
     let message = format!("the other process speaks another version: it answered {answer:?}");
     TaskError::new(ErrorKind::Unreachable, message)
+}
+
+/// Reads all meters of the runtime with this inbox, on any thread.
+pub(crate) fn read_metrics(inbox: &Inbox) -> Snapshot {
+    // On the loop's own thread nobody would answer.
+    if context::current().host().is_none() && !inbox.is_closed() {
+        inbox.meters.ask(|| inbox.send(Letter::Measure));
+    }
+    inbox.meters.read()
 }

@@ -10,6 +10,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
 use super::witness::{self, Witness};
+use crate::clock::Clock;
 use crate::durable::fork::copy::Source;
 use crate::durable::fork::copy::copy;
 use crate::durable::hold::{Hold, not_held};
@@ -20,7 +21,6 @@ use crate::durable::run_limits::RunLimits;
 use crate::durable::runs::refuse_ambiguous;
 use crate::durable::serving::{not_in_doubt, parse_key};
 use crate::durable::shelved::{Shelved, why_not_open};
-use crate::host::clock::Clock;
 use crate::host::entropy::Entropy;
 use crate::host::inbox::unknown;
 use tiffany_log::{

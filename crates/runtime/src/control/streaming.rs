@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use tiffany_kernel::TaskError;
 
 use super::socket::{lost, write_line};
-use crate::pal::hub::Hub;
-use crate::pal::subscription::{Subscription, Told};
+use crate::activity::hub::Hub;
+use crate::activity::subscription::{Subscription, Told};
 use tiffany_records::activity::{Activity, Beginning, Wanted};
 use tiffany_records::request::Answer;
 

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::handle::RuntimeHandle;
 use crate::host::inbox::Inbox;
-use crate::host::watchdog::Long;
+use crate::watchdog::Long;
 use tiffany_log::Stamp;
 use tiffany_records::redact::shown;
 use tiffany_records::request::LongTurn;
@@ -25,18 +24,11 @@ fn shown_turn(Long { task, since, is_over, .. }: Long) -> LongTurn {
 }
 
 /// The last ones, the oldest first.
-pub(super) fn long_turns(inbox: &Inbox) -> Vec<LongTurn> {
+pub(crate) fn long_turns(inbox: &Inbox) -> Vec<LongTurn> {
     inbox.meters.long_turns.list().into_iter().map(shown_turn).collect()
 }
 
 /// The one that keeps the loop now, as words that go on with a sentence.
 pub(super) fn who_keeps_it(inbox: &Inbox) -> Option<String> {
     long_turns(inbox).pop().filter(|turn| !turn.is_over).map(|turn| turn.to_string())
-}
-
-impl RuntimeHandle {
-    /// The last turns that the [watchdog](crate::builder::Builder::watchdog) reported, the oldest first. The loop is not asked.
-    pub fn long_turns(&self) -> Vec<LongTurn> {
-        long_turns(self.inbox())
-    }
 }

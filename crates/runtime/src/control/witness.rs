@@ -5,7 +5,7 @@ use tiffany_kernel::TaskError;
 
 use tiffany_records::request::{Answer, Outcome, Request, user_name};
 
-/// Sees everything that is asked through the socket and changes something: see [`Builder::witness`](crate::builder::Builder::witness).
+/// Sees everything that is asked through the socket and changes something: see [`Builder::witness`](crate::runtime::builder::Builder::witness).
 pub trait Witness: Send + Sync {
     /// Something is about to be changed. It is done once this returns, and not at all after an error. What is
     /// returned is called with the outcome, before the answer is given.

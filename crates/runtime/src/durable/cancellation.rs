@@ -88,7 +88,7 @@ impl Runtime {
     }
 
     /// Ends a run without its code, which is not in memory or was interrupted in the middle of a turn.
-    pub(super) fn force_end_of_log(&mut self, uuid: Uuid, chain: Chain) -> Result<(), TaskError> {
+    pub(crate) fn force_end_of_log(&mut self, uuid: Uuid, chain: Chain) -> Result<(), TaskError> {
         self.hand_in();
         let clock = self.host.clock.now();
         let durable = self.durable_mut();
@@ -139,7 +139,7 @@ impl Runtime {
 
 impl Hosting {
     /// Whether a person has cancelled it.
-    pub(super) fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.holding.cancelled_at.is_some()
     }
 }

@@ -8,7 +8,7 @@ use tiffany_kernel::{
 use super::hosting::Durable;
 use super::journal::Giver;
 use super::runs::Ending;
-use crate::binding::outside::{Outside, is_work};
+use crate::calls::outside::{Outside, is_work};
 use crate::host::checkpoint::Receipt;
 use crate::host::inbox::Letter;
 use crate::host::pool::Work;
@@ -25,7 +25,7 @@ use tiffany_records::value::Json;
 const ENOUGH: usize = 64 << 10;
 
 /// Something that may happen once the log is safe.
-pub(super) enum AfterCommit {
+pub(crate) enum AfterCommit {
     /// The attempt of this number.
     Attempt(CallRef, u64),
     Committed(CallRef),
@@ -89,7 +89,7 @@ impl Runtime {
         self.hand_in_if_due();
     }
 
-    pub(super) fn execute_durable(&mut self, place: usize, order: Order) {
+    pub(crate) fn execute_durable(&mut self, place: usize, order: Order) {
         let id = self.runs[place].run.id();
         let Some(durable) = &mut self.durable else { return self.execute(id, order) };
         match order {

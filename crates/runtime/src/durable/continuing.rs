@@ -83,7 +83,7 @@ impl<R> Decode<R> for Never {
 
 impl Runtime {
     /// Begins a run anew.
-    pub(super) fn continue_run(&mut self, place: usize, call: CallRef, input: &str) {
+    pub(crate) fn continue_run(&mut self, place: usize, call: CallRef, input: &str) {
         let hosted = &self.runs[place];
         let Some(hosting) = &hosted.hosting else { return };
         if hosting.journal.seq_of(call).is_none() {

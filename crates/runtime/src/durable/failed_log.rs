@@ -15,11 +15,11 @@ use tiffany_log::Disk;
 use tiffany_records::request::Request;
 
 /// The thread that looks at the files. It ends with this.
-pub(super) struct FailedLog(Sender<(Request, Tell)>);
+pub(crate) struct FailedLog(Sender<(Request, Tell)>);
 
 impl Runtime {
     /// Answers by the files if the log has failed and this is about what the log has. Otherwise both are given back.
-    pub(super) fn ask_failed_log(
+    pub(crate) fn ask_failed_log(
         &mut self,
         request: Request,
         tell: Tell,

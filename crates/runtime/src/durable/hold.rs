@@ -12,8 +12,8 @@ use super::resume::script::Script;
 use super::run_limits::{Overrun, RunLimits, Usage};
 use super::runs::Known;
 use super::shelved::Shelved;
-use crate::host::watchdog::{StuckTask, TurnLimit};
 use crate::runtime::Runtime;
+use crate::watchdog::{StuckTask, TurnLimit};
 use tiffany_log::{
     Chain, CurrentTurn, LogError, LongTurn, RunEntry, RunFile, RunReader, mark_turn, marked_turn,
     unmark_turn,
@@ -120,13 +120,13 @@ impl HoldState {
 #[derive(Default)]
 pub(crate) struct Holding {
     /// Why it is held, if it is.
-    pub(super) error: Option<TaskError>,
+    pub(crate) error: Option<TaskError>,
     is_by_limit: bool,
-    pub(super) releases: u32,
+    pub(crate) releases: u32,
     /// Something was thrown into the middle of its code, so it can continue only from its log.
-    pub(super) is_broken: bool,
+    pub(crate) is_broken: bool,
     /// How many turns it had had when a person cancelled it.
-    pub(super) cancelled_at: Option<u64>,
+    pub(crate) cancelled_at: Option<u64>,
     /// How many tasks and messages it had when its memory was last estimated, and the estimate.
     measured: (usize, u64),
     /// An upper bound of the bytes of its unread messages.
@@ -135,7 +135,7 @@ pub(crate) struct Holding {
 
 impl Holding {
     /// As a log leaves it.
-    pub(super) fn of(script: &Script) -> Holding {
+    pub(crate) fn of(script: &Script) -> Holding {
         let cancelled_at = script.is_cancelled().then_some(0);
         // Its unread messages are weighed when the next one comes.
         let (releases, message_bytes) = (script.hold.releases, usize::MAX);
@@ -163,7 +163,7 @@ impl Runtime {
     }
 
     /// The limit that a run in memory has gone over.
-    pub(super) fn overrun(&mut self, place: usize, limits: &RunLimits) -> Option<Overrun> {
+    pub(crate) fn overrun(&mut self, place: usize, limits: &RunLimits) -> Option<Overrun> {
         let hosting = self.runs[place].hosting.as_ref()?;
         let holding = &hosting.holding;
         // One that was cancelled has to come back to clean up, however much it uses.
@@ -176,7 +176,7 @@ impl Runtime {
     }
 
     /// Gives a run that was cancelled room to clean up: it may use twice what it uses now, at least.
-    pub(super) fn make_room(&mut self, place: usize) {
+    pub(crate) fn make_room(&mut self, place: usize) {
         let (Some(limits), Some(usage)) = (self.settings.run_limits, self.usage(place)) else {
             return;
         };
@@ -264,14 +264,14 @@ impl Runtime {
     }
 
     /// The run whose turn was interrupted, and why it is held.
-    pub(super) fn interrupted_turn(&self) -> (Option<RunId>, Hold) {
+    pub(crate) fn interrupted_turn(&self) -> (Option<RunId>, Hold) {
         let stuck = self.watched.as_ref().and_then(|watched| watched.take_interrupted());
         let (tid, secs) = stuck.as_ref().map_or((0, 0), |stuck| (stuck.tid.0, stuck.secs()));
         (stuck.map(|stuck| stuck.run), Hold::Turn { tid, secs })
     }
 
     /// Limits how long tasks may keep their turns, if that is asked for.
-    pub(super) fn limit_turns(&mut self) {
+    pub(crate) fn limit_turns(&mut self) {
         let limit = self.settings.run_limits.and_then(|limits| limits.turn);
         let (Some(limit), Some(watched)) = (limit, &self.watched) else { return };
         let language = self.settings.registry.language.as_ref();
@@ -294,7 +294,7 @@ impl Runtime {
     }
 
     /// Holds the run whose task made the last process hang, if there is one.
-    pub(super) fn hold_marked(&mut self, live: &mut Vec<(Uuid, RunEntry)>) {
+    pub(crate) fn hold_marked(&mut self, live: &mut Vec<(Uuid, RunEntry)>) {
         let (disk, root) = self.durable_mut().place();
         let Some(turn) = marked_turn(&*disk, &root) else { return };
         let found = live.iter().position(|(uuid, _)| *uuid == turn.run);
@@ -311,7 +311,7 @@ impl Runtime {
 
     /// Notes from now on which run has its turn, and holds the run in whose turns the last processes died, if there were
     /// too many of them.
-    pub(super) fn hold_deadly(&mut self, live: &mut Vec<(Uuid, RunEntry)>) {
+    pub(crate) fn hold_deadly(&mut self, live: &mut Vec<(Uuid, RunEntry)>) {
         let Some(limits) = self.settings.run_limits.filter(|limits| limits.deaths.is_some()) else {
             return;
         };
@@ -360,7 +360,7 @@ impl Runtime {
     }
 
     /// Why a run in memory is held, if it is.
-    pub(super) fn hold_of(&self, uuid: Uuid) -> Option<&TaskError> {
+    pub(crate) fn hold_of(&self, uuid: Uuid) -> Option<&TaskError> {
         let durable = self.durable.as_ref().filter(|durable| durable.has_held)?;
         let Some(Known::Live(id)) = durable.runs.get(&uuid) else { return None };
         let hosting = self.runs[*self.places.get(id)?].hosting.as_ref()?;
@@ -368,7 +368,7 @@ impl Runtime {
     }
 
     /// Holds a run for a person.
-    pub(super) fn hold_run(&mut self, uuid: Uuid, hold: &Hold) -> Result<(), TaskError> {
+    pub(crate) fn hold_run(&mut self, uuid: Uuid, hold: &Hold) -> Result<(), TaskError> {
         let clock = self.host.clock.now();
         if let Ok(id) = self.live(uuid) {
             let place = self.places[&id];
@@ -394,7 +394,7 @@ impl Runtime {
     }
 
     /// Lets a run that is held continue.
-    pub(super) fn release_run(
+    pub(crate) fn release_run(
         &mut self,
         uuid: Uuid,
         by: &str,
@@ -467,7 +467,7 @@ impl Runtime {
     }
 
     /// Whether a run in memory is held.
-    pub(super) fn is_run_held(&self, run: RunId) -> bool {
+    pub(crate) fn is_run_held(&self, run: RunId) -> bool {
         let has_held = self.durable.as_ref().is_some_and(|durable| durable.has_held);
         has_held
             && self.places.get(&run).is_some_and(|place| {
@@ -487,7 +487,7 @@ impl Runtime {
     }
 
     /// Cancels a run that is held, which releases it; or ends it, if it was cancelled before. `false`: it is not held.
-    pub(super) fn cancel_held(&mut self, uuid: Uuid) -> Result<bool, TaskError> {
+    pub(crate) fn cancel_held(&mut self, uuid: Uuid) -> Result<bool, TaskError> {
         let clock = self.host.clock.now();
         if let Ok(id) = self.live(uuid) {
             let place = self.places[&id];
@@ -530,7 +530,7 @@ impl Runtime {
     }
 
     /// An error if a run in memory has too many unread messages for another one.
-    pub(super) fn refuse_message(&mut self, place: usize, json: &str) -> Result<(), TaskError> {
+    pub(crate) fn refuse_message(&mut self, place: usize, json: &str) -> Result<(), TaskError> {
         let Some(limits) = self.settings.run_limits else { return Ok(()) };
         let hosted = &mut self.runs[place];
         let (run, Some(hosting)) = (&hosted.run, &mut hosted.hosting) else { return Ok(()) };
@@ -547,7 +547,7 @@ impl Runtime {
     }
 
     /// Whether a run that was left unfinished is to be held instead of being replayed, by its log or by a limit.
-    pub(super) fn holds_at_start(&mut self, uuid: Uuid, chain: &Chain) -> bool {
+    pub(crate) fn holds_at_start(&mut self, uuid: Uuid, chain: &Chain) -> bool {
         if chain.bytes() <= SHORT_LOG {
             return false;
         }
@@ -571,7 +571,7 @@ impl Runtime {
     }
 
     /// Holds a run that is not in memory, and records that.
-    pub(super) fn hold_shelved(&mut self, uuid: Uuid, mut shelved: Box<Shelved>, hold: &Hold) {
+    pub(crate) fn hold_shelved(&mut self, uuid: Uuid, mut shelved: Box<Shelved>, hold: &Hold) {
         let clock = self.host.clock.now();
         shelved.hold(&mut self.durable_mut().page, clock, hold);
         self.shelve_held(uuid, shelved, held(uuid, &hold.why()));
@@ -579,7 +579,7 @@ impl Runtime {
     }
 
     /// Leaves a run that is held where it is.
-    pub(super) fn shelve_held(&mut self, uuid: Uuid, shelved: Box<Shelved>, error: TaskError) {
+    pub(crate) fn shelve_held(&mut self, uuid: Uuid, shelved: Box<Shelved>, error: TaskError) {
         self.tell_held(uuid, &error);
         self.durable_mut().runs.insert(uuid, Known::Paused(error, Some(shelved)));
     }

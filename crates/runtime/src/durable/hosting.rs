@@ -25,10 +25,10 @@ use super::runs::{Beginning, Ending, Known};
 use crate::control::socket::{House, Listening};
 use crate::durable::fork::branch::Branch;
 use crate::host::trace::Who;
-use crate::host::watchdog::Watched;
 use crate::metrics::standing::LogStanding;
 use crate::retention::background::Background;
 use crate::runtime::Runtime;
+use crate::watchdog::Watched;
 use tiffany_log::{
     Batch, DirLock, Disk, LogError, RunEntry, RunState, Ticket, Writer, let_go_soon, mark_redacted,
 };
@@ -38,63 +38,63 @@ use tiffany_records::key::{Key, LogEnd, Received};
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
-    pub(super) log: Log,
+    pub(crate) log: Log,
     /// The directory, which is held for as long as this is there and attempts at steps run, even after the log has
     /// failed.
-    pub(super) dir_lock: Arc<dyn DirLock>,
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) root: PathBuf,
-    pub(super) page: Page,
+    pub(crate) dir_lock: Arc<dyn DirLock>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) root: PathBuf,
+    pub(crate) page: Page,
     /// What waits for lines that were not handed in yet, and for those that were.
-    pub(super) after_commit: Vec<AfterCommit>,
-    pub(super) waiting: VecDeque<(Ticket, Time, Vec<AfterCommit>)>,
+    pub(crate) after_commit: Vec<AfterCommit>,
+    pub(crate) waiting: VecDeque<(Ticket, Time, Vec<AfterCommit>)>,
     /// The last batch that was handed in, and the last one that is safe.
-    pub(super) handed_in: Ticket,
-    pub(super) safe: Ticket,
+    pub(crate) handed_in: Ticket,
+    pub(crate) safe: Ticket,
     /// More bytes wait for the disk than should. These runs could have a turn, and wait for that to end.
-    pub(super) is_behind: bool,
-    pub(super) held_back: Vec<usize>,
-    pub(super) runs: KnownRuns,
-    pub(super) ended: VecDeque<Uuid>,
-    pub(super) failed: Option<LogError>,
+    pub(crate) is_behind: bool,
+    pub(crate) held_back: Vec<usize>,
+    pub(crate) runs: KnownRuns,
+    pub(crate) ended: VecDeque<Uuid>,
+    pub(crate) failed: Option<LogError>,
     /// What tells of runs once it has.
-    pub(super) failed_log: Option<FailedLog>,
+    pub(crate) failed_log: Option<FailedLog>,
     /// Who knows the runs that are over.
-    pub(super) shelf: Shelf,
+    pub(crate) shelf: Shelf,
     /// Whether there was a fork among the runs that went on here, and whether one was held.
-    pub(super) has_forks: bool,
-    pub(super) has_held: bool,
+    pub(crate) has_forks: bool,
+    pub(crate) has_held: bool,
     /// By which other processes ask, and who keeps the rules about old runs; dropped before the log is closed.
     listening: Option<Listening>,
     keeping: Option<Background>,
-    pub(super) post: Post,
+    pub(crate) post: Post,
 }
 
 /// The durable side of one run.
 pub(crate) struct Hosting {
     pub(crate) journal: Journal,
-    pub(super) beginning: Beginning,
+    pub(crate) beginning: Beginning,
     /// What there was before this generation.
-    pub(super) earlier: Earlier,
-    pub(super) settled: BTreeSet<Uuid>,
+    pub(crate) earlier: Earlier,
+    pub(crate) settled: BTreeSet<Uuid>,
     /// What it was started with, if it is made of state machines and may be written down as a whole.
-    pub(super) input: Option<Arc<str>>,
+    pub(crate) input: Option<Arc<str>>,
     /// At which record that is tried next, and whether somebody was told that it cannot be.
-    pub(super) snapshot_at: u64,
-    pub(super) is_warned: bool,
+    pub(crate) snapshot_at: u64,
+    pub(crate) is_warned: bool,
     /// Where its random numbers begin.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     /// What the log knows of steps that have no result there.
-    pub(super) begun: BTreeMap<u64, Begun>,
+    pub(crate) begun: BTreeMap<u64, Begun>,
     /// What other runs have sent it.
-    pub(super) received: Received,
-    pub(super) replay: Option<Box<Replay>>,
+    pub(crate) received: Received,
+    pub(crate) replay: Option<Box<Replay>>,
     /// What there is to a fork.
-    pub(super) branch: Option<Box<Branch>>,
-    pub(super) ending: Ending,
-    pub(super) is_over: bool,
+    pub(crate) branch: Option<Box<Branch>>,
+    pub(crate) ending: Ending,
+    pub(crate) is_over: bool,
     /// Whether it is held.
-    pub(super) holding: Holding,
+    pub(crate) holding: Holding,
 }
 
 impl Hosting {
@@ -271,7 +271,7 @@ impl Runtime {
             .ok()
     }
 
-    pub(super) fn durable_mut(&mut self) -> &mut Durable {
+    pub(crate) fn durable_mut(&mut self) -> &mut Durable {
         self.durable.as_mut().expect("only asked for where there is a log")
     }
 
@@ -315,11 +315,11 @@ impl Runtime {
     }
 }
 
-pub(super) fn no_log() -> RunError {
+pub(crate) fn no_log() -> RunError {
     RunError::Failed(no_log_here())
 }
 
-pub(super) fn no_log_here() -> TaskError {
+pub(crate) fn no_log_here() -> TaskError {
     let message = "this runtime has no log; give its builder a `log_dir`";
     TaskError::new(ErrorKind::LogFailed, message)
 }

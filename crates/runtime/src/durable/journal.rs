@@ -474,7 +474,7 @@ impl Journal {
     }
 
     /// Writes a record and gives its number.
-    pub(super) fn put<R: Encode>(
+    pub(crate) fn put<R: Encode>(
         &mut self,
         page: &mut Page,
         (tid, clock): (Tid, Time),
@@ -485,7 +485,7 @@ impl Journal {
 }
 
 /// A call as the log has it. Without its line of code it is all that a replay compares.
-pub(super) fn write_call<'l>(line: Line<'l>, call: &CallRecord, at: Option<&str>) -> Line<'l> {
+pub(crate) fn write_call<'l>(line: Line<'l>, call: &CallRecord, at: Option<&str>) -> Line<'l> {
     let (error, at) = (call.error.map(Text::Safe), at.map(Text::Json));
     if let About::Child { tid, name, daemon } = &call.about {
         let (child, name) = (Some(tid.0), name.as_deref().map(Text::Plain));
@@ -532,7 +532,7 @@ pub(super) fn write_call<'l>(line: Line<'l>, call: &CallRecord, at: Option<&str>
 }
 
 /// A run's failure as the log has it.
-pub(super) fn failure_error(failure: &RunFailure) -> TaskError {
+pub(crate) fn failure_error(failure: &RunFailure) -> TaskError {
     match failure {
         RunFailure::Root(error) | RunFailure::Limit(error) => error.clone(),
         RunFailure::Deadlock(report) => TaskError::new(ErrorKind::Deadlock, report.to_string()),
@@ -554,7 +554,7 @@ fn waitables(items: &[Waitable]) -> String {
 }
 
 /// Calls that wait for the world, which answers them by a record of its own.
-pub(super) fn waits(kind: CallKind) -> bool {
+pub(crate) fn waits(kind: CallKind) -> bool {
     matches!(
         kind,
         CallKind::Sleep
@@ -581,6 +581,6 @@ fn error_of(result: &Result<Value, TaskError>) -> Option<String> {
     result.as_ref().err().map(error_json)
 }
 
-pub(super) fn error_json(error: &TaskError) -> String {
+pub(crate) fn error_json(error: &TaskError) -> String {
     encode(error).unwrap_or_else(|error| format!("{:?}", error.message()))
 }

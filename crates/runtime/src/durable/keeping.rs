@@ -69,7 +69,7 @@ pub(crate) fn not_over(run: Uuid) -> TaskError {
 
 impl Durable {
     /// Whether a run may send a message again that it has sent: not if it is over.
-    pub(super) fn may_send(&self, sender: Uuid) -> bool {
+    pub(crate) fn may_send(&self, sender: Uuid) -> bool {
         matches!(self.runs.get(&sender), Some(Known::Live(_) | Known::Paused(..)))
     }
 
@@ -92,7 +92,7 @@ impl Durable {
 
 impl Runtime {
     /// Removes runs that are over. Their identities stay known.
-    pub(super) fn remove_runs(&mut self, runs: &[Uuid]) -> Vec<Result<(), TaskError>> {
+    pub(crate) fn remove_runs(&mut self, runs: &[Uuid]) -> Vec<Result<(), TaskError>> {
         let needed = self.needed_by_forks();
         let durable = self.durable_mut();
         let mut remove = |run: &Uuid| {
@@ -108,7 +108,7 @@ impl Runtime {
     }
 
     /// Writes runs anew that are over: only this is left of them.
-    pub(super) fn compact_runs(&mut self, all: &[Remains]) -> Vec<Result<(), TaskError>> {
+    pub(crate) fn compact_runs(&mut self, all: &[Remains]) -> Vec<Result<(), TaskError>> {
         let (needed, now) = (self.needed_by_forks(), self.host.clock.now());
         let durable = self.durable_mut();
         let mut compact = |remains: &Remains| {
@@ -129,7 +129,7 @@ impl Runtime {
     }
 
     /// Begins to remove blobs that nobody names, or tells how that stands.
-    pub(super) fn collection(&mut self, number: Option<u64>) -> Result<Answer, TaskError> {
+    pub(crate) fn collection(&mut self, number: Option<u64>) -> Result<Answer, TaskError> {
         // What was written before belongs to it.
         self.hand_in();
         let Some(durable) = &mut self.durable else { return Err(no_log_here()) };

@@ -5,35 +5,11 @@ use std::collections::btree_map::Range;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
+use crate::metrics::standing::RunStates;
 use tiffany_kernel::Uuid;
 
 use super::runs::Known;
 use super::shelved::Shelved;
-
-/// How many durable runs are in which state.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RunStates {
-    pub(super) live: usize,
-    pub(super) paused: usize,
-    pub(super) over: usize,
-    pub(super) removed: usize,
-}
-
-impl RunStates {
-    pub(crate) fn named(self) -> [(&'static str, usize); 4] {
-        let RunStates { live, paused, over, removed } = self;
-        [("live", live), ("paused", paused), ("over", over), ("removed", removed)]
-    }
-
-    fn of(&mut self, known: &Known) -> &mut usize {
-        match known {
-            Known::Live(_) => &mut self.live,
-            Known::Paused(..) => &mut self.paused,
-            Known::Over(..) => &mut self.over,
-            Known::Removed => &mut self.removed,
-        }
-    }
-}
 
 #[derive(Default)]
 pub(crate) struct KnownRuns {
@@ -50,7 +26,7 @@ const MAX_SETTLED: usize = 100_000;
 
 impl KnownRuns {
     /// Takes in a run, or its new state.
-    pub(super) fn insert(&mut self, run: Uuid, known: Known) {
+    pub(crate) fn insert(&mut self, run: Uuid, known: Known) {
         match known {
             Known::Live(_) | Known::Paused(..) => drop(self.unfinished.insert(run)),
             Known::Over(..) | Known::Removed => drop(self.unfinished.remove(&run)),
@@ -58,18 +34,18 @@ impl KnownRuns {
         if !matches!(known, Known::Live(_)) {
             self.may_have_settled(run);
         }
-        *self.states.of(&known) += 1;
+        *count_of(&mut self.states, &known) += 1;
         if let Some(before) = self.all.insert(run, known) {
-            *self.states.of(&before) -= 1;
+            *count_of(&mut self.states, &before) -= 1;
         }
     }
 
-    pub(super) fn get(&self, run: &Uuid) -> Option<&Known> {
+    pub(crate) fn get(&self, run: &Uuid) -> Option<&Known> {
         self.all.get(run)
     }
 
     /// The outcome of a run may be known from now on.
-    pub(super) fn may_have_settled(&mut self, run: Uuid) {
+    pub(crate) fn may_have_settled(&mut self, run: Uuid) {
         match &mut self.settled {
             Some(settled) if settled.len() < MAX_SETTLED => settled.push(run),
             settled => *settled = None,
@@ -77,38 +53,38 @@ impl KnownRuns {
     }
 
     /// The runs whose outcome may have become known since this was asked before; `None` if that is not known.
-    pub(super) fn take_settled(&mut self) -> Option<Vec<Uuid>> {
+    pub(crate) fn take_settled(&mut self) -> Option<Vec<Uuid>> {
         self.settled.replace(Vec::new())
     }
 
     /// To change what is inside a state. A new state is inserted.
-    pub(super) fn get_mut(&mut self, run: &Uuid) -> Option<&mut Known> {
+    pub(crate) fn get_mut(&mut self, run: &Uuid) -> Option<&mut Known> {
         self.all.get_mut(run)
     }
 
-    pub(super) fn contains_key(&self, run: &Uuid) -> bool {
+    pub(crate) fn contains_key(&self, run: &Uuid) -> bool {
         self.all.contains_key(run)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    pub(super) fn range(&self, runs: RangeInclusive<Uuid>) -> Range<'_, Uuid, Known> {
+    pub(crate) fn range(&self, runs: RangeInclusive<Uuid>) -> Range<'_, Uuid, Known> {
         self.all.range(runs)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Uuid, &Known)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Uuid, &Known)> {
         self.all.iter()
     }
 
     /// Live and paused runs.
-    pub(super) fn unfinished(&self) -> impl Iterator<Item = (&Uuid, &Known)> {
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = (&Uuid, &Known)> {
         self.unfinished.iter().filter_map(|run| self.all.get_key_value(run))
     }
 
     /// Paused runs that can be read and written to.
-    pub(super) fn shelved(&self) -> impl Iterator<Item = &Shelved> {
+    pub(crate) fn shelved(&self) -> impl Iterator<Item = &Shelved> {
         self.unfinished().filter_map(|(_, known)| match known {
             Known::Paused(_, Some(shelved)) => Some(&**shelved),
             _ => None,
@@ -116,7 +92,7 @@ impl KnownRuns {
     }
 
     /// Does something with them until it gives an answer.
-    pub(super) fn find_shelved<R>(
+    pub(crate) fn find_shelved<R>(
         &mut self,
         mut act: impl FnMut(Uuid, &mut Shelved) -> Option<R>,
     ) -> Option<R> {
@@ -127,8 +103,18 @@ impl KnownRuns {
         })
     }
 
-    pub(super) fn states(&self) -> RunStates {
+    pub(crate) fn states(&self) -> RunStates {
         self.states
+    }
+}
+
+/// Where runs like this one are counted.
+fn count_of<'a>(states: &'a mut RunStates, known: &Known) -> &'a mut usize {
+    match known {
+        Known::Live(_) => &mut states.live,
+        Known::Paused(..) => &mut states.paused,
+        Known::Over(..) => &mut states.over,
+        Known::Removed => &mut states.removed,
     }
 }
 
@@ -158,7 +144,7 @@ mod tests {
             Vec::from_iter(990..1000)
         );
         let mut recount = RunStates::default();
-        runs.iter().for_each(|(_, known)| *recount.of(known) += 1);
+        runs.iter().for_each(|(_, known)| *count_of(&mut recount, known) += 1);
         assert_eq!(runs.states().named(), recount.named());
         assert_eq!(recount.named(), [("live", 9), ("paused", 1), ("over", 490), ("removed", 500)]);
     }

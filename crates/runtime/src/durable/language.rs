@@ -3,7 +3,7 @@
 
 use tiffany_kernel::{BoxCoroutine, Frame, Site, TaskError, Time, Uuid, Value};
 
-use crate::host::watchdog::Interrupter;
+use crate::watchdog::Interrupter;
 use tiffany_records::request::Function;
 
 /// What a function is wanted for.

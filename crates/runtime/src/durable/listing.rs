@@ -22,7 +22,7 @@ const WAITS: usize = 4;
 
 /// Who knows the runs that are over.
 #[derive(Default)]
-pub(super) enum Shelf {
+pub(crate) enum Shelf {
     /// Nobody has asked yet.
     #[default]
     Unread,
@@ -62,7 +62,7 @@ impl Runtime {
         }
     }
 
-    pub(super) fn list_runs(&mut self, query: RunQuery, tell: Tell) {
+    pub(crate) fn list_runs(&mut self, query: RunQuery, tell: Tell) {
         let listing = match self.listing(query) {
             Ok(listing) => listing,
             Err(error) => return tell.tell(Err(error)),
@@ -113,14 +113,14 @@ impl Runtime {
     }
 
     /// The run that is called so.
-    pub(super) fn find_run(&self, name: &str) -> Result<Uuid, TaskError> {
+    pub(crate) fn find_run(&self, name: &str) -> Result<Uuid, TaskError> {
         let Some(durable) = &self.durable else { return Err(no_log_here()) };
         let known = |run: &Uuid| durable.runs.contains_key(run);
         find_named(name, known, |from, to| durable.runs.range(from..=to).map(|(run, _)| *run))
     }
 
     /// How far the log of a run is written. The answer is given when all of it is safe.
-    pub(super) fn recorded(&self, uuid: Uuid) -> Result<Answer, TaskError> {
+    pub(crate) fn recorded(&self, uuid: Uuid) -> Result<Answer, TaskError> {
         let Some(durable) = &self.durable else { return Err(no_log_here()) };
         let stand = match durable.runs.get(&uuid) {
             None => return Err(no_such_run(uuid)),
@@ -137,7 +137,7 @@ impl Runtime {
     }
 
     /// Tells of one run.
-    pub(super) fn show_run(&mut self, uuid: Uuid, tell: Tell) {
+    pub(crate) fn show_run(&mut self, uuid: Uuid, tell: Tell) {
         let Some(durable) = &self.durable else { return tell.tell(Err(no_log_here())) };
         let shown = match durable.runs.get(&uuid) {
             None => return tell.tell(Err(no_such_run(uuid))),
@@ -202,7 +202,7 @@ impl Runtime {
     }
 
     /// A run is over, and its end is safe.
-    pub(super) fn shelve_over(
+    pub(crate) fn shelve_over(
         &mut self,
         uuid: Uuid,
         (started, parent): (Time, Option<Parent>),
@@ -229,7 +229,7 @@ impl Runtime {
 
 impl Shelf {
     /// Tells what is asked or has changed, if there is somebody to be told.
-    pub(super) fn tell(&mut self, job: impl FnOnce() -> Job) {
+    pub(crate) fn tell(&mut self, job: impl FnOnce() -> Job) {
         match self {
             Shelf::Unread => {}
             Shelf::Thread(thread) => thread.send(job()),
@@ -257,7 +257,7 @@ impl Durable {
 }
 
 impl Hosting {
-    pub(super) fn parent(&self) -> Option<Parent> {
+    pub(crate) fn parent(&self) -> Option<Parent> {
         let branch = self.branch.as_ref()?;
         Some(Parent { run: branch.parent(), at: branch.at() })
     }

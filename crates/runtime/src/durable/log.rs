@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tiffany_kernel::Time;
 
-use crate::host::clock::Clock;
+use crate::clock::Clock;
 use crate::host::inbox::{Inbox, Letter};
 use crate::host::inline::Draws;
 use tiffany_log::mutation::Mutation;

@@ -1,9 +1,7 @@
 //! Durable runs: what they do is written to the log before anything that depends on it leaves the process, so
 //! that they can be stopped at any instruction and go on where they were.
 
-pub(crate) mod agent;
 pub(crate) mod cancellation;
-pub(crate) mod capture;
 pub(crate) mod commit;
 pub(crate) mod continuing;
 pub(crate) mod earlier;
@@ -32,8 +30,6 @@ pub(crate) mod serving;
 pub(crate) mod shelved;
 pub(crate) mod snapshot;
 pub(crate) mod steps;
-pub(crate) mod travel;
-pub(crate) mod trial;
 pub(crate) mod unread;
 
 use serde::de::DeserializeOwned;
@@ -42,6 +38,7 @@ use tiffany_kernel::SystemCall;
 use crate::calls::call::{Call, TryCall};
 
 pub use crate::calls::approve::{Approve, approve};
+pub use crate::calls::durable_agent::{DurableAgent, DurableTask};
 pub use crate::calls::durable_promise::{DurablePromise, external_promise};
 pub use crate::calls::question::{Answering, on_question};
 pub use crate::calls::retry::Retry;
@@ -52,7 +49,8 @@ pub use crate::host::attempt::{Attempt, SpawnedFuture, Spawner, StepError};
 pub use crate::host::checkpoint::Checkpoint;
 pub use crate::host::chunks::Chunk;
 pub use crate::host::showing::attempt;
-pub use agent::{DurableAgent, DurableTask};
+pub use crate::time_travel::travel::{Moment, TaskMoment, TimeTravel};
+pub use crate::time_travel::trial::{Check, Checked, Trial};
 pub use continuing::{Never, continue_as};
 pub use language::{Language, Wanted, Way};
 pub use post::{run_id, send};
@@ -63,8 +61,6 @@ pub use runs::DurableRun;
 pub use steps::queue::{QueueSettings, Rate};
 pub use tiffany_records::request::Approval;
 pub use tiffany_records::request::Fork;
-pub use travel::{Moment, TaskMoment, TimeTravel};
-pub use trial::{Check, Checked, Trial};
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]

@@ -71,7 +71,7 @@ pub(crate) struct Sending {
 
 /// Messages that can't be delivered yet.
 #[derive(Default)]
-pub(super) struct Post {
+pub(crate) struct Post {
     /// Messages that wait until all runs are resumed: their receivers may not be there yet.
     closed: Option<Vec<(CallRef, Sending)>>,
     /// Those whose receivers have too many unread messages, in order.
@@ -80,7 +80,7 @@ pub(super) struct Post {
 
 impl Post {
     /// Runs are being brought back.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.closed = Some(Vec::new());
     }
 }
@@ -94,7 +94,7 @@ impl Runtime {
     }
 
     /// All runs are brought back: what they had sent is delivered.
-    pub(super) fn open_post(&mut self) {
+    pub(crate) fn open_post(&mut self) {
         let waiting = self.durable.as_mut().and_then(|durable| durable.post.closed.take());
         for (call, sending) in waiting.into_iter().flatten() {
             self.begin_send(call, sending);

@@ -6,7 +6,7 @@ use crate::runtime::Runtime;
 
 impl Durable {
     /// Looks whether the disk is behind.
-    pub(super) fn look_at_backlog(&mut self, limit: usize) {
+    pub(crate) fn look_at_backlog(&mut self, limit: usize) {
         let (was_behind, bytes) = (self.is_behind, self.log.backlog());
         self.is_behind = bytes > limit;
         if self.is_behind && !was_behind {
@@ -20,7 +20,7 @@ impl Durable {
 
 impl Runtime {
     /// The log has done something: it may have room for more, and nothing else to do.
-    pub(super) fn catch_up(&mut self) {
+    pub(crate) fn catch_up(&mut self) {
         let Some(durable) = &mut self.durable else { return };
         durable.look_at_backlog(self.settings.log_settings.backlog_bytes);
         if durable.is_behind {

@@ -11,17 +11,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Time, Value};
 
-use super::agent::{self, DurableAgent};
 use super::language::{Language, Wanted};
 use super::schema;
 use crate::calls::context;
+use crate::calls::durable_agent;
+use crate::calls::durable_agent::DurableAgent;
 use crate::calls::future_task::{FutureTask, Output, into_task_error};
-use crate::control;
 use crate::host::panics;
 use crate::host::panics::panic_error;
 use crate::near::near;
-use tiffany_records::redact;
 use tiffany_records::value::{Json, decode, encode};
+use tiffany_records::{redact, request};
 
 /// So many functions are named to somebody who asked for one that is not there.
 const NAMED: usize = 10;
@@ -103,13 +103,13 @@ impl Registry {
         F: Fn(I) -> A + 'static,
     {
         self.add_kind::<A>();
-        let start = move |input: &str| Ok(agent::coroutine(function(decode::<I>(input)?)));
+        let start = move |input: &str| Ok(durable_agent::coroutine(function(decode::<I>(input)?)));
         self.insert(name, Rc::new(start), true, Some(type_name::<I>()));
     }
 
     /// A kind of state machine that can be made again.
     pub(crate) fn add_kind<A: DurableAgent>(&mut self) {
-        self.agents.insert(A::NAME.into(), Rc::new(agent::restored::<A>));
+        self.agents.insert(A::NAME.into(), Rc::new(durable_agent::restored::<A>));
     }
 
     /// A state machine made again. Reading its state is code of the user's.
@@ -152,12 +152,12 @@ impl Registry {
     }
 
     /// All functions, with what is known of them.
-    pub(crate) fn list(&self) -> Vec<control::Function> {
+    pub(crate) fn list(&self) -> Vec<request::Function> {
         let ours = self.functions.iter().map(|(name, function)| {
             let (doc, input) = self.described.get(&**name).cloned().unzip();
             let takes = function.input.map(without_modules);
             let doc = doc.filter(|doc| !doc.is_empty());
-            control::Function { takes, input, doc, ..control::Function::new(name, "rust") }
+            request::Function { takes, input, doc, ..request::Function::new(name, "rust") }
         });
         let theirs = self.language.iter().flat_map(|language| language.functions());
         ours.chain(theirs).collect()

@@ -7,7 +7,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 /// What one durable run may use; `None` is without limit. A run that uses more is held: it gets no turns until a person
 /// releases or cancels it, and nothing it has done is lost. Each release doubles what the run may use.
 ///
-/// A runtime has no such limits unless [`Builder::run_limits`](crate::builder::Builder::run_limits) sets them; the daemon has
+/// A runtime has no such limits unless [`Builder::run_limits`](crate::runtime::builder::Builder::run_limits) sets them; the daemon has
 /// [`RunLimits::for_services`]. Limits that end a run with an error are [`Limits`](tiffany_kernel::Limits).
 ///
 /// ```

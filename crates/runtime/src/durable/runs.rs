@@ -30,7 +30,7 @@ use tiffany_records::request::Parent;
 use tiffany_records::value::{Json, decode, encode, hash_of};
 
 /// What a runtime knows of a durable run.
-pub(super) enum Known {
+pub(crate) enum Known {
     Live(RunId),
     /// Where its log ends, and what came of it if that was lately: its file may not have all of it yet.
     Over(LogEnd, Option<Box<Ended>>),
@@ -41,14 +41,14 @@ pub(super) enum Known {
 }
 
 /// A run that ended in this process.
-pub(super) struct Ended {
-    pub(super) beginning: Beginning,
-    pub(super) outcome: Result<Arc<str>, RunError>,
+pub(crate) struct Ended {
+    pub(crate) beginning: Beginning,
+    pub(crate) outcome: Result<Arc<str>, RunError>,
 }
 
 /// Whether the outcome of a run is fixed while tasks of it are left.
 #[derive(Default)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     #[default]
     No,
     /// It is on its way to the log.
@@ -59,20 +59,20 @@ pub(super) enum Ending {
 
 /// What a run was started with, as far as it has to be known again.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Beginning {
-    pub(super) id: Rc<str>,
-    pub(super) function: Rc<str>,
+pub(crate) struct Beginning {
+    pub(crate) id: Rc<str>,
+    pub(crate) function: Rc<str>,
     /// The same for all texts of one input.
-    pub(super) input: BlobHash,
+    pub(crate) input: BlobHash,
 }
 
 impl Beginning {
-    pub(super) fn new(id: &str, function: Rc<str>, input: &str) -> Beginning {
+    pub(crate) fn new(id: &str, function: Rc<str>, input: &str) -> Beginning {
         Beginning { id: id.into(), function, input: hash_of(input) }
     }
 
     /// As a log has it: a later generation knows what the first was started with.
-    pub(super) fn read(begun: &script::Beginning, function: Rc<str>) -> Beginning {
+    pub(crate) fn read(begun: &script::Beginning, function: Rc<str>) -> Beginning {
         let first = begun.continued.as_ref().and_then(Continued::input);
         let input = first.unwrap_or_else(|| hash_of(&begun.input));
         Beginning { id: begun.id.as_str().into(), function, input }
@@ -127,7 +127,7 @@ impl Runtime {
         Ok(DurableRun { uuid, value: PhantomData })
     }
 
-    pub(super) fn submit_json(
+    pub(crate) fn submit_json(
         &mut self,
         function: &str,
         id: &str,
@@ -249,7 +249,7 @@ impl Runtime {
     }
 
     /// An error if something is to be called by a name that the rules take something out of: it could not be found again.
-    pub(super) fn refuse_secret(&self, what: &str, name: &str) -> Result<(), TaskError> {
+    pub(crate) fn refuse_secret(&self, what: &str, name: &str) -> Result<(), TaskError> {
         self.settings.redactions.as_ref().map_or(Ok(()), |rules| rules.refuse_name(what, name))
     }
 
@@ -288,7 +288,7 @@ impl Runtime {
         Ok(self.as_written(&outcome).into())
     }
 
-    pub(super) fn end_durable(&mut self, id: RunId) {
+    pub(crate) fn end_durable(&mut self, id: RunId) {
         let Some(place) = self.places.get(&id) else { return };
         let Some(hosting) = &self.runs[*place].hosting else { return };
         let (uuid, beginning) = (hosting.journal.run(), hosting.beginning.clone());
@@ -301,7 +301,7 @@ impl Runtime {
     }
 
     /// Keeps in mind what came of a run.
-    pub(super) fn note_over(
+    pub(crate) fn note_over(
         &mut self,
         (uuid, stand): (Uuid, LogEnd),
         origin: (Time, Option<Parent>),
@@ -320,7 +320,7 @@ impl Runtime {
     }
 
     /// The outcome of a run is fixed and safe, and tasks of it are left.
-    pub(super) fn tell_ending(&mut self, id: RunId) {
+    pub(crate) fn tell_ending(&mut self, id: RunId) {
         let Some(place) = self.places.get(&id) else { return };
         let hosted = &mut self.runs[*place];
         let (Some(hosting), Some(outcome)) = (&mut hosted.hosting, hosted.run.fixed_outcome())
@@ -407,7 +407,7 @@ fn json_of(value: Value) -> Arc<str> {
 }
 
 /// What the log calls it.
-pub(super) fn word(recording: Recording) -> &'static str {
+pub(crate) fn word(recording: Recording) -> &'static str {
     match recording {
         Recording::Outward => "outward",
         _ => "every",

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Why a value does not fit, with its place; `None` if it does.
-pub(super) fn misfit(schema: &Value, value: &Value) -> Option<String> {
+pub(crate) fn misfit(schema: &Value, value: &Value) -> Option<String> {
     misfit_at(schema, value, "")
 }
 

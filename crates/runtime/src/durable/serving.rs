@@ -171,7 +171,7 @@ impl Runtime {
     }
 
     /// Gives turns until nobody is ready.
-    pub(super) fn settle_down(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
+    pub(crate) fn settle_down(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
         self.drive_until(at, Runtime::is_quiet)
     }
 
@@ -511,12 +511,12 @@ impl Runtime {
         }
     }
 
-    pub(super) fn knows(&self, uuid: Uuid) -> bool {
+    pub(crate) fn knows(&self, uuid: Uuid) -> bool {
         self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid))
     }
 
     /// The number that a run which is not over has in this process.
-    pub(super) fn live(&self, uuid: Uuid) -> Result<RunId, TaskError> {
+    pub(crate) fn live(&self, uuid: Uuid) -> Result<RunId, TaskError> {
         let Some(durable) = &self.durable else { return Err(no_log_here()) };
         match durable.runs.get(&uuid) {
             Some(Known::Live(id)) if !self.has_ended(*id) => Ok(*id),

@@ -115,23 +115,23 @@ impl Shelved {
     }
 
     /// A run whose log is too long to be read: of its promises, questions and doubts nothing is known.
-    pub(super) fn bare(chain: Chain) -> Box<Shelved> {
+    pub(crate) fn bare(chain: Chain) -> Box<Shelved> {
         let unknown = Shelved::new(chain, &Script::default(), &|_| Ok(String::new()));
         Box::new(Shelved { is_bare: true, ..unknown })
     }
 
     /// Whether nothing is known of its promises, questions, doubts and messages.
-    pub(super) fn is_bare(&self) -> bool {
+    pub(crate) fn is_bare(&self) -> bool {
         self.is_bare
     }
 
     /// Whether a person has cancelled it.
-    pub(super) fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.is_cancelled
     }
 
     /// Where its log ends.
-    pub(super) fn chain(&self) -> &Chain {
+    pub(crate) fn chain(&self) -> &Chain {
         &self.journal.chain
     }
 
@@ -158,7 +158,7 @@ impl Shelved {
     }
 
     /// The run that it is a fork of.
-    pub(super) fn parent(&self) -> Option<Uuid> {
+    pub(crate) fn parent(&self) -> Option<Uuid> {
         self.parent
     }
 
@@ -208,7 +208,7 @@ impl Shelved {
     }
 
     /// A message of another run, unless it is there already.
-    pub(super) fn deliver(
+    pub(crate) fn deliver(
         &mut self,
         page: &mut Page,
         (clock, key): (Time, Key),

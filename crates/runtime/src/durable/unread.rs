@@ -12,7 +12,7 @@ use tiffany_records::value::Json;
 
 /// How many messages were not received, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Unread {
+pub(crate) struct Unread {
     count: usize,
     bytes: usize,
 }
@@ -41,7 +41,7 @@ impl Waiting {
 }
 
 impl Unread {
-    pub(super) fn of(script: &Script) -> Unread {
+    pub(crate) fn of(script: &Script) -> Unread {
         let mut inboxes: BTreeMap<String, VecDeque<usize>> = BTreeMap::new();
         let mut waiting: BTreeMap<Tid, Waiting> = BTreeMap::new();
         for (seq, event) in events(script) {
@@ -73,7 +73,7 @@ impl Unread {
     }
 
     /// Adds a message, or says why the run may not have another one.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         limits: Option<&RunLimits>,
         run: Uuid,

@@ -3,7 +3,6 @@
 pub(crate) mod attempt;
 pub(crate) mod checkpoint;
 pub(crate) mod chunks;
-pub(crate) mod clock;
 pub(crate) mod entropy;
 pub(crate) mod external;
 pub(crate) mod inbox;
@@ -20,15 +19,16 @@ pub(crate) mod slots;
 pub(crate) mod step_watch;
 pub(crate) mod tell;
 pub(crate) mod trace;
-pub(crate) mod watchdog;
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tiffany_kernel::{CallRef, Site};
 
+use crate::activity::hub::Hub;
+use crate::clock::Clock;
 use crate::host::attempt::{Attempt, StepJob, Stop};
-use crate::host::clock::Clock;
 use crate::host::entropy::Entropy;
 use crate::host::inbox::Inbox;
 use crate::host::inline::Inline;
@@ -38,7 +38,9 @@ use crate::host::questions::Questions;
 use crate::host::reactor::Reactor;
 use crate::host::slots::Slot;
 use crate::host::trace::Tracer;
-use crate::pal::hub::Hub;
+
+/// What is done around every wait of the loop that may take long: it is given the wait, and must call it once.
+pub type Waiting = Rc<dyn Fn(&mut dyn FnMut())>;
 
 /// Everything of the world that tasks of one runtime can reach.
 pub(crate) struct Host {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError};
 
+use crate::clock::Steady;
 use crate::host::attempt::{Attempt, Blocking, StepError};
-use crate::host::clock::Steady;
 use crate::host::inbox::{Inbox, Letter, Remote};
 use crate::host::owner_process::OwnerProcess;
 use crate::host::panics;

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 
 use tiffany_kernel::{LogLevel, Showing, Shown, Stage, Tid};
 
+use crate::activity::hub::Hub;
 use crate::host::attempt::Attempt;
-use crate::pal::hub::Hub;
 use tiffany_records::activity::TaskId;
 
 /// Where an attempt shows what it does, and as whose.

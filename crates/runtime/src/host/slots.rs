@@ -2,8 +2,9 @@
 //! slot, in order. Nothing here starts anything.
 
 use crate::line::Line;
+use crate::metrics::standing::SlotUsage;
 
-/// How many attempts may block a thread at once, unless [`Builder::step_slots`](crate::builder::Builder::step_slots) says
+/// How many attempts may block a thread at once, unless [`Builder::step_slots`](crate::runtime::builder::Builder::step_slots) says
 /// otherwise.
 pub(crate) const DEFAULT_SLOTS: usize = 1024;
 
@@ -71,14 +72,6 @@ impl<C: Copy + Ord> Default for Slots<C> {
     fn default() -> Slots<C> {
         Slots::new(DEFAULT_SLOTS)
     }
-}
-
-/// How the slots of a runtime are used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SlotUsage {
-    pub(crate) limit: usize,
-    pub(crate) taken: usize,
-    pub(crate) waiting: usize,
 }
 
 #[cfg(test)]

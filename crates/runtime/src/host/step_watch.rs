@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::host::attempt::Attempt;
-use crate::host::watchdog::{
+use crate::watchdog::{
     Awake, Interrupter, Lines, LongTurns, OnStuck, Outside, Pulse, TurnLimit, Watched,
 };
 

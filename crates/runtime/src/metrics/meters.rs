@@ -9,9 +9,9 @@ use tiffany_kernel::{CallKind, ErrorKind, TaskError};
 use super::Source;
 use super::disk::Disk;
 use super::meter::{BYTES, Counter, Histogram, LONG_TIMES, Named, SIZES, TIMES};
-use super::standing::Standing;
-use crate::host::watchdog::LongTurns;
-use crate::pal::hub::Hub;
+use crate::activity::hub::Hub;
+use crate::metrics::standing::Standing;
+use crate::watchdog::LongTurns;
 use tiffany_log::sync::{Condvar, Mutex};
 use tiffany_log::{Commit, CommitObserver};
 use tiffany_records::RunError;
@@ -44,7 +44,7 @@ pub(crate) struct Meters {
     pub(crate) log: Arc<LogMeters>,
     pub(crate) disk: OnceLock<Disk>,
     pub(crate) hub: OnceLock<Hub>,
-    pub(super) sources: Mutex<Vec<Source>>,
+    pub(crate) sources: Mutex<Vec<Source>>,
     standing: Mutex<Told>,
     told: Condvar,
 }
@@ -190,7 +190,7 @@ impl Meters {
     }
 
     /// The loop says how it stands.
-    pub(super) fn tell(&self, standing: Standing) {
+    pub(crate) fn tell(&self, standing: Standing) {
         let mut told = self.standing.lock();
         told.is_asked = false;
         told.count += 1;
@@ -199,7 +199,7 @@ impl Meters {
     }
 
     /// Has the loop asked how it stands, and waits for that, but not for long: it may be busy, or nobody drives it.
-    pub(super) fn ask(&self, ask: impl FnOnce()) {
+    pub(crate) fn ask(&self, ask: impl FnOnce()) {
         let mut told = self.standing.lock();
         let count = told.count;
         // One question is enough for all who wait, and lies there only once while nobody reads.
@@ -211,7 +211,7 @@ impl Meters {
     }
 
     /// How the loop stood when it last said so.
-    pub(super) fn standing(&self) -> Option<(Duration, Arc<Standing>)> {
+    pub(crate) fn standing(&self) -> Option<(Duration, Arc<Standing>)> {
         let told = self.standing.lock();
         told.last.as_ref().map(|(when, standing)| (when.elapsed(), Arc::clone(standing)))
     }

@@ -6,8 +6,8 @@ use super::disk::Disk;
 use super::meter::Histogram;
 use super::meters::{ATTEMPT_OUTCOMES, Meters, RUN_OUTCOMES, Waited};
 use super::process::Process;
-use super::standing::Standing;
-use crate::pal::hub::Counts;
+use crate::activity::hub::Counts;
+use crate::metrics::standing::Standing;
 use tiffany_records::metrics::{
     About, CATALOGUE, Family, Kind, Reading, Snapshot, catalogue as about,
 };
@@ -53,7 +53,7 @@ fn zip<'a>(about: &'static About, values: &[&'a str]) -> Vec<(&'static str, &'a 
 
 impl Meters {
     /// What was measured so far, and how the loop stood when it last said so.
-    pub(super) fn read(&self) -> Snapshot {
+    pub(crate) fn read(&self) -> Snapshot {
         let mut sheet = Sheet(CATALOGUE.iter().map(|about| Family::about(about)).collect());
         sheet.number(&about::BUILD, &[env!("CARGO_PKG_VERSION")], 1);
         self.read_loop(&mut sheet);

@@ -1,12 +1,6 @@
-//! How a loop stands: what only it can tell, counted when somebody asks.
+//! How a loop stands: figures that only the loop can give, taken when somebody asks for the metrics.
 
 use tiffany_kernel::Census;
-
-use crate::durable::known_runs::RunStates;
-use crate::durable::steps::effects::EffectStates;
-use crate::host::Workers;
-use crate::host::slots::SlotUsage;
-use crate::runtime::Runtime;
 
 /// What is so at one moment.
 #[derive(Debug, Default)]
@@ -34,26 +28,36 @@ pub(crate) struct LogStanding {
     pub(crate) has_failed: bool,
 }
 
-impl Runtime {
-    /// Says how it stands, for those who read the metrics.
-    pub(crate) fn measure(&self) {
-        let mut census = Census::default();
-        self.runs.iter().for_each(|(_, hosted)| hosted.run.count(&mut census));
-        let (pool_threads, pool_waiting) = match &self.host.workers {
-            Workers::Threads(pools) => pools.load(),
-            Workers::Inline(_) => (0, 0),
-        };
-        self.host.inbox.meters.tell(Standing {
-            census,
-            ready_runs: self.runs_in_line(),
-            ephemeral: self.runs.iter().filter(|(_, hosted)| hosted.hosting.is_none()).count(),
-            promises: self.host.inbox.promises().open().count(),
-            pool_threads,
-            pool_waiting,
-            slots: self.effects.slot_usage(),
-            effects: self.effects.states(),
-            queues: self.effects.queue_lengths(),
-            log: self.durable.as_ref().map(|durable| durable.standing()),
-        });
+/// How many steps are in which state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EffectStates(pub(crate) [usize; 5]);
+
+impl EffectStates {
+    pub(crate) fn named(self) -> impl Iterator<Item = (&'static str, usize)> {
+        ["queued", "retrying", "in_doubt", "committing", "running"].into_iter().zip(self.0)
     }
+}
+
+/// How many durable runs are in which state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RunStates {
+    pub(crate) live: usize,
+    pub(crate) paused: usize,
+    pub(crate) over: usize,
+    pub(crate) removed: usize,
+}
+
+impl RunStates {
+    pub(crate) fn named(self) -> [(&'static str, usize); 4] {
+        let RunStates { live, paused, over, removed } = self;
+        [("live", live), ("paused", paused), ("over", over), ("removed", removed)]
+    }
+}
+
+/// How the slots of a runtime are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SlotUsage {
+    pub(crate) limit: usize,
+    pub(crate) taken: usize,
+    pub(crate) waiting: usize,
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use crate::calls::sys::blocking;
-use crate::net::source::into_io_error;
+use crate::io::source::into_io_error;
 
 /// What can be given where an address is wanted: an address, `"host:port"`, or a host and a port.
 ///

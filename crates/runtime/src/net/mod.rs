@@ -3,7 +3,6 @@
 //! runs: in a durable run a wait for a descriptor is TFY0020.
 
 mod addr;
-pub(crate) mod source;
 mod split;
 mod tcp;
 mod udp;

@@ -10,11 +10,9 @@ use rustix::net::{AddressFamily, SocketType};
 use tiffany_kernel::Interest;
 
 use crate::host::reactor::Assume;
+use crate::io::source::{Attempt, Source, accept, nonblocking_socket, refuse_durable, refused};
+use crate::io::source::{has_descriptor, stream_reads, stream_sides, stream_writes};
 use crate::net::addr::{ToSocketAddrs, resolve};
-use crate::net::source::{
-    Attempt, Source, accept, has_descriptor, nonblocking_socket, refuse_durable, refused,
-    stream_reads, stream_sides, stream_writes,
-};
 
 /// Accepts TCP connections.
 ///

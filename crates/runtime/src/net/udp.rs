@@ -7,8 +7,9 @@ use std::panic::Location;
 
 use tiffany_kernel::Interest;
 
+use crate::io::source::{Attempt, Source, refuse_durable, refused};
+use crate::io::source::{datagrams, has_descriptor};
 use crate::net::addr::{ToSocketAddrs, resolve};
-use crate::net::source::{Attempt, Source, datagrams, has_descriptor, refuse_durable, refused};
 
 /// A UDP socket. A datagram longer than the buffer it is received into loses its end.
 ///

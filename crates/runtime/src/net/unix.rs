@@ -12,10 +12,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use tiffany_kernel::{Interest, SystemCall};
 
 use crate::calls::call::TryCall;
-use crate::net::source::{
-    Attempt, Source, accept, datagrams, has_descriptor, into_io_error, nonblocking_socket,
-    refuse_durable, refused, stream_reads, stream_sides, stream_writes,
+use crate::io::source::{
+    Attempt, Source, accept, into_io_error, nonblocking_socket, refuse_durable, refused,
 };
+use crate::io::source::{datagrams, has_descriptor, stream_reads, stream_sides, stream_writes};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -91,7 +91,7 @@ impl UnixListener {
     }
 }
 
-/// A Unix connection, used like a [`TcpStream`](super::TcpStream).
+/// A Unix connection, used like a [`TcpStream`](crate::net::tcp::TcpStream).
 ///
 /// ```
 /// use tiffany::net::UnixStream;

@@ -8,10 +8,10 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 use super::facts::Memory;
 use super::plan::Plan;
 use super::work::{Ask, Pruned};
+use crate::clock::Clock;
 use crate::control::Control;
 use crate::durable::keeping::not_over;
 use crate::durable::runs::DurableRun;
-use crate::host::clock::Clock;
 use crate::host::inbox::Inbox;
 use crate::runtime::Runtime;
 use tiffany_log::{Collected, Disk, RealDisk, RunState, View};
@@ -220,7 +220,7 @@ impl Runtime {
         plan(&mut Memory::default(), view, rules, now).map_err(RunError::Failed)
     }
 
-    /// Does what rules say, now and on this thread. [`Builder::retention`](crate::builder::Builder::retention) lets it be done again and again, in the background.
+    /// Does what rules say, now and on this thread. [`Builder::retention`](crate::runtime::builder::Builder::retention) lets it be done again and again, in the background.
     #[track_caller]
     pub fn prune(&mut self, rules: &[Retention]) -> Result<Pruned, RunError> {
         self.prune_planned(rules).map(|(_, pruned)| pruned)

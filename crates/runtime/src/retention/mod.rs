@@ -1,6 +1,6 @@
 //! Runs that are over, and how long they are kept. A [`Retention`] is a rule; what it would do is a [`Plan`]; a [`Keeper`] carries it out, through the
 //! process that has the directory or, where none has, on the log itself. A runtime does it by itself, in the background, if its builder
-//! is given [a rule](crate::builder::Builder::retention).
+//! is given [a rule](crate::runtime::builder::Builder::retention).
 //!
 //! ```
 //! use std::time::Duration;

@@ -15,7 +15,7 @@ use crate::runtime::Runtime;
 use tiffany_records::redact::shown;
 
 /// What there is to a run that is a fork.
-pub(in crate::durable) struct Branch {
+pub(crate) struct Branch {
     point: ForkPoint,
     allowed: BTreeSet<String>,
     /// The effects it has asked for, and what its parent was answered.
@@ -28,14 +28,14 @@ pub(in crate::durable) struct Branch {
     /// Answers of the parent that are about to be given, in the order in which the parent had them.
     due: BTreeMap<(usize, usize), (CallRef, Result<Value, TaskError>)>,
     /// The call that is being given one.
-    pub(in crate::durable) answering: Option<CallRef>,
+    pub(crate) answering: Option<CallRef>,
     /// What it needs and may not do.
     refused: Vec<(CallRef, EffectWork)>,
 }
 
 impl Branch {
     /// Of the fork that has this log; `None` if it is none.
-    pub(in crate::durable) fn of(script: &Script, durable: &Durable) -> Option<Box<Branch>> {
+    pub(crate) fn of(script: &Script, durable: &Durable) -> Option<Box<Branch>> {
         let point = script.forks.last()?.clone();
         let calls = effects(script);
         let (answers, unread) = inheritance(&point, &calls, durable);
@@ -57,17 +57,17 @@ impl Branch {
     }
 
     /// The run it is a fork of.
-    pub(in crate::durable) fn parent(&self) -> Uuid {
+    pub(crate) fn parent(&self) -> Uuid {
         self.point.parent
     }
 
     /// The record up to which they are the same.
-    pub(in crate::durable) fn at(&self) -> u64 {
+    pub(crate) fn at(&self) -> u64 {
         self.point.at
     }
 
     /// Whether a promise is its parent's too, and settled only by naming the fork.
-    pub(in crate::durable) fn shares(&self, promise: Uuid) -> bool {
+    pub(crate) fn shares(&self, promise: Uuid) -> bool {
         self.promises.contains(&promise)
     }
 
@@ -110,7 +110,7 @@ fn inheritance(
 
 impl Runtime {
     /// An effect is asked for. It is given back if it is to be done.
-    pub(in crate::durable) fn ask_parent(
+    pub(crate) fn ask_parent(
         &mut self,
         place: usize,
         call: CallRef,
@@ -148,7 +148,7 @@ impl Runtime {
     }
 
     /// Nobody waits for an effect any more.
-    pub(in crate::durable) fn leave_parent(&mut self, place: usize, call: CallRef) {
+    pub(crate) fn leave_parent(&mut self, place: usize, call: CallRef) {
         let hosting = self.runs[place].hosting.as_mut();
         if let Some(branch) = hosting.and_then(|hosting| hosting.branch.as_mut()) {
             branch.due.retain(|_, (waits, _)| *waits != call);
@@ -170,7 +170,7 @@ impl Runtime {
     }
 
     /// Why a run in memory does not continue: it is held, or it is a fork that waits for nothing but to be allowed something.
-    pub(in crate::durable) fn refusal(&self, run: Uuid) -> Option<TaskError> {
+    pub(crate) fn refusal(&self, run: Uuid) -> Option<TaskError> {
         if let Some(held) = self.hold_of(run) {
             return Some(held.clone());
         }
@@ -183,7 +183,7 @@ impl Runtime {
     }
 
     /// Allows effects of a fork that goes on, and begins what it waited for. Its parent may have answers now, too.
-    pub(in crate::durable) fn allow_effects(
+    pub(crate) fn allow_effects(
         &mut self,
         run: Uuid,
         names: &BTreeSet<String>,

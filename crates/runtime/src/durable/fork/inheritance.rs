@@ -16,22 +16,22 @@ const DEEPEST: usize = 64;
 
 /// An answer of the parent, or of one of its own parents.
 #[derive(Clone)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// What came first has the smaller number; answers of elder parents come after all others.
-    pub(super) order: (usize, usize),
-    pub(super) result: Result<Value, TaskError>,
+    pub(crate) order: (usize, usize),
+    pub(crate) result: Result<Value, TaskError>,
 }
 
 /// A run that has answers for a fork, and whose log can't be read.
 #[derive(Clone, Debug)]
-pub(super) struct Unread {
-    pub(super) parent: Uuid,
-    pub(super) why: String,
+pub(crate) struct Unread {
+    pub(crate) parent: Uuid,
+    pub(crate) why: String,
 }
 
 /// What a fork is answered.
 #[derive(Clone, Default)]
-pub(in crate::durable) struct Inheritance {
+pub(crate) struct Inheritance {
     /// For the calls that the fork's log has, by their records.
     by_record: BTreeMap<u64, Answer>,
     /// For those that come, in order: a call that has no answer counts too.
@@ -42,15 +42,15 @@ pub(in crate::durable) struct Inheritance {
 type Call = (Tid, String, String);
 
 /// The effects that a run has asked for, by their records.
-pub(super) type Calls = BTreeMap<u64, Call>;
+pub(crate) type Calls = BTreeMap<u64, Call>;
 
 /// How the log of a run is read; `None` if the run was removed.
-pub(super) type Read<'a> = &'a dyn Fn(Uuid) -> Result<Option<Script>, LogError>;
+pub(crate) type Read<'a> = &'a dyn Fn(Uuid) -> Result<Option<Script>, LogError>;
 
 impl Inheritance {
     /// Of a fork that has asked for these effects. A parent that was removed has no answers; nobody knows those of one
     /// that can't be read.
-    pub(super) fn of(
+    pub(crate) fn of(
         fork: &ForkPoint,
         calls: &Calls,
         read: Read<'_>,
@@ -105,7 +105,7 @@ impl Inheritance {
     }
 
     /// The answer to a call, whose record has this number; the call is noted.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         (record, tid): (u64, Tid),
         (name, about): (&str, &str),
@@ -132,7 +132,7 @@ impl Inheritance {
 }
 
 /// The effects that a run asked for.
-pub(super) fn effects(script: &Script) -> Calls {
+pub(crate) fn effects(script: &Script) -> Calls {
     let calls = script.calls.iter().flat_map(|(tid, calls)| calls.iter().map(|call| (*tid, call)));
     let effects = calls.filter(|(_, call)| call.kind == CallKind::Effect);
     effects.map(|(tid, call)| (call.seq, recorded(tid, call))).collect()

@@ -20,7 +20,7 @@ use tiffany_records::RunError;
 use tiffany_records::value::plain::accept;
 
 /// Allows every effect.
-pub(in crate::durable) const ALL: &str = "*";
+pub(crate) const ALL: &str = "*";
 
 impl Runtime {
     /// Forks a run at a record: a new run begins with all that the other one had up to there, and goes its own way.
@@ -88,7 +88,7 @@ impl Runtime {
     }
 
     /// Makes a fork, and lets it go on.
-    pub(in crate::durable) fn fork_run(
+    pub(crate) fn fork_run(
         &mut self,
         parent: Uuid,
         at: u64,
@@ -126,7 +126,7 @@ impl Runtime {
 }
 
 /// An error if a run is no fork.
-pub(in crate::durable) fn no_fork(run: Uuid) -> TaskError {
+pub(crate) fn no_fork(run: Uuid) -> TaskError {
     let message = format!("run {run} is no fork: its effects need nobody's leave");
     TaskError::new(ErrorKind::BadArgument, message)
 }

@@ -8,7 +8,7 @@ const CLASSES: [&str; 5] = ["$dataclass", "$namedtuple", "$model", "$enum", "$ex
 /// The first place at which a value has another shape than one that was there, and how. `None`: it has the same.
 ///
 /// A map may have more than there was, and a list more or fewer elements. Where nothing was (`null`), anything may be.
-pub(super) fn difference(was: &Value, is: &Value) -> Option<String> {
+pub(crate) fn difference(was: &Value, is: &Value) -> Option<String> {
     let mut path = String::new();
     differs_at(&mut path, was, is).map(|how| match path.is_empty() {
         true => how,
@@ -64,7 +64,7 @@ fn kind(value: &Value) -> &'static str {
 
 /// Whether every name in a value that looks like a tag is one in the value that was there, at the same place and with the same class. Elements of a list beyond those that were there are
 /// compared with the last one.
-pub(super) fn has_tags_of(was: &Value, is: &Value) -> bool {
+pub(crate) fn has_tags_of(was: &Value, is: &Value) -> bool {
     match (was, is) {
         (was, Value::Object(is)) => is.iter().all(|(name, is)| match was.get(name) {
             Some(was) if CLASSES.contains(&&**name) => was == is,

@@ -9,7 +9,7 @@ use super::divergence::Divergence;
 
 /// What a record is to a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::durable) enum Means {
+pub(crate) enum Means {
     /// A call that concerns the world.
     Call,
     /// So many calls that do not.
@@ -22,7 +22,7 @@ pub(in crate::durable) enum Means {
 
 /// Where a replay halts.
 #[derive(Default)]
-pub(in crate::durable) struct Halt {
+pub(crate) struct Halt {
     at: u64,
     /// Calls up to there that have not been made, and calls beyond that have been.
     calls: usize,
@@ -38,7 +38,7 @@ pub(in crate::durable) struct Halt {
 
 impl Halt {
     /// Goes on to the next record.
-    pub(in crate::durable) fn advance(&mut self, tid: Tid, means: Means) {
+    pub(crate) fn advance(&mut self, tid: Tid, means: Means) {
         self.at += 1;
         match means {
             Means::Call => self.calls += usize::from(!self.ahead.remove(&self.at)),
@@ -52,16 +52,16 @@ impl Halt {
     }
 
     /// Whether this record is still to happen.
-    pub(in crate::durable) fn includes(&self, seq: u64) -> bool {
+    pub(crate) fn includes(&self, seq: u64) -> bool {
         seq <= self.at
     }
 
     /// Whether the replay cannot go on beyond this record.
-    pub(in crate::durable) fn is_apart(&self) -> bool {
+    pub(crate) fn is_apart(&self) -> bool {
         self.is_apart
     }
 
-    pub(super) fn matched(&mut self, seq: u64) {
+    pub(crate) fn matched(&mut self, seq: u64) {
         match self.includes(seq) {
             true => self.calls = self.calls.saturating_sub(1),
             false => drop(self.ahead.insert(seq)),
@@ -69,7 +69,7 @@ impl Halt {
     }
 
     /// Something happened that is not compared.
-    pub(super) fn note(&mut self, tid: Tid, kind: &RecordKind) {
+    pub(crate) fn note(&mut self, tid: Tid, kind: &RecordKind) {
         match kind {
             RecordKind::Called(_) => self.shown.entry(tid).or_default().1 += 1,
             RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_) => {
@@ -80,7 +80,7 @@ impl Halt {
     }
 
     /// A divergence of a record beyond concerns nobody here; the replay only cannot go on.
-    pub(super) fn leave(
+    pub(crate) fn leave(
         &mut self,
         seq: u64,
         divergence: Box<Divergence>,
@@ -93,13 +93,13 @@ impl Halt {
     }
 
     /// Whether all calls up to the record have been made that concern the world.
-    pub(super) fn has_calls(&self) -> bool {
+    pub(crate) fn has_calls(&self) -> bool {
         self.calls == 0
     }
 
     /// Whether everything else has happened too that tasks do up to the record. Code that changed may do less, and is known by what it does
     /// beyond.
-    pub(super) fn has_all(&self) -> bool {
+    pub(crate) fn has_all(&self) -> bool {
         let has_shown = || self.shown.values().all(|(wanted, made)| made >= wanted);
         let has_ended = || self.ended.is_subset(&self.ended_again);
         let is_beyond = !self.ahead.is_empty() || self.is_apart;

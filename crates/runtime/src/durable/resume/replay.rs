@@ -41,9 +41,9 @@ pub(crate) struct Replay {
     /// What tasks did, if somebody wants to know.
     pub(crate) trace: Option<Vec<(Tid, Act)>>,
     /// How far it goes, if not to the end of the log, and what tasks failed with on the way.
-    pub(in crate::durable) halt: Option<Halt>,
-    pub(in crate::durable) failed: BTreeMap<Tid, TaskError>,
-    pub(in crate::durable) sources: Rc<RecordedSources>,
+    pub(crate) halt: Option<Halt>,
+    pub(crate) failed: BTreeMap<Tid, TaskError>,
+    pub(crate) sources: Rc<RecordedSources>,
     draft: Draft,
     /// What is taken out of calls before they are compared: the log does not have it either.
     rules: Option<Arc<Redactions>>,
@@ -155,7 +155,7 @@ impl Sources for RecordedSources {
 
 impl Replay {
     /// One that goes to the end of the log, or halts on its way.
-    pub(in crate::durable) fn new(
+    pub(crate) fn new(
         script: Script,
         halt: Option<Halt>,
         rules: Option<Arc<Redactions>>,
@@ -397,7 +397,7 @@ fn has_line(kind: &RecordKind) -> bool {
 }
 
 /// In what a call is not the recorded one. What the rules take out makes no difference: the log has something else there, or is older than the rules.
-pub(in crate::durable) fn differs(
+pub(crate) fn differs(
     call: &CallRecord,
     recorded: &Recorded,
     rules: Option<&Redactions>,
@@ -486,7 +486,7 @@ fn parts(
 }
 
 /// What a call is about, as the log has it.
-pub(in crate::durable) fn about_text(about: &About) -> String {
+pub(crate) fn about_text(about: &About) -> String {
     match about {
         About::Task(tid) | About::Child { tid, .. } => tid.0.to_string(),
         About::Time(time) => Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned(),

@@ -43,7 +43,7 @@ use tiffany_records::redact::shown;
 
 impl Runtime {
     /// Brings a run back to where its log ends.
-    pub(in crate::durable) fn resume(&mut self, uuid: Uuid, chain: Chain) {
+    pub(crate) fn resume(&mut self, uuid: Uuid, chain: Chain) {
         let begun = Instant::now();
         if self.holds_at_start(uuid, &chain) {
             return;
@@ -60,7 +60,7 @@ impl Runtime {
     }
 
     /// The same with a log that may not be in its file yet.
-    pub(in crate::durable) fn bring_back(
+    pub(crate) fn bring_back(
         &mut self,
         uuid: Uuid,
         chain: Chain,
@@ -126,7 +126,7 @@ impl Runtime {
     }
 
     /// Leaves a run as it is. What it is told is written to its log.
-    pub(in crate::durable) fn leave_alone(&mut self, uuid: Uuid, chain: Chain) {
+    pub(crate) fn leave_alone(&mut self, uuid: Uuid, chain: Chain) {
         let durable = self.durable_mut();
         let known = match durable.read(uuid, |_| false) {
             Ok(script) => {
@@ -150,12 +150,7 @@ impl Runtime {
     }
 
     /// A run cannot go on.
-    pub(in crate::durable) fn pause(
-        &mut self,
-        uuid: Uuid,
-        error: TaskError,
-        shelved: Option<Box<Shelved>>,
-    ) {
+    pub(crate) fn pause(&mut self, uuid: Uuid, error: TaskError, shelved: Option<Box<Shelved>>) {
         self.warn_paused(uuid, &error);
         let told = (Stage::Log, format!("the run cannot go on and is paused: {error}"));
         let data = Data::Log { level: LogLevel::Error, step: None };
@@ -167,7 +162,7 @@ impl Runtime {
     }
 
     /// Logs that a run does not continue.
-    pub(in crate::durable) fn warn_paused(&self, uuid: Uuid, error: &TaskError) {
+    pub(crate) fn warn_paused(&self, uuid: Uuid, error: &TaskError) {
         let what = match error.kind() {
             ErrorKind::RunHeld => shown(error).to_string(),
             _ => format!("run {uuid} cannot go on and is paused: {}", shown(error)),
@@ -185,7 +180,7 @@ impl Runtime {
     }
 
     /// Starts a run again and lets it go as far as its log fits.
-    pub(in crate::durable) fn try_replay(
+    pub(crate) fn try_replay(
         &mut self,
         chain: &Chain,
         script: Script,
@@ -196,7 +191,7 @@ impl Runtime {
     }
 
     /// Starts a run again, to be replayed to the end of its log or to where it halts.
-    pub(in crate::durable) fn start_again(
+    pub(crate) fn start_again(
         &mut self,
         chain: &Chain,
         script: Script,
@@ -293,10 +288,7 @@ impl Runtime {
     }
 
     /// Lets a replay go as far as it goes.
-    pub(in crate::durable) fn go_on_replaying(
-        &mut self,
-        id: RunId,
-    ) -> Result<Option<Divergence>, TaskError> {
+    pub(crate) fn go_on_replaying(&mut self, id: RunId) -> Result<Option<Divergence>, TaskError> {
         let place = self.places[&id];
         let hosting = self.runs[place].hosting.as_ref();
         let replay = hosting.and_then(|hosting| hosting.replay.as_ref());
@@ -317,11 +309,7 @@ impl Runtime {
     }
 
     /// Ends a replay that does not go on, and tells how far it came.
-    pub(in crate::durable) fn end_trial(
-        &mut self,
-        id: RunId,
-        stopped: Option<Divergence>,
-    ) -> Trial {
+    pub(crate) fn end_trial(&mut self, id: RunId, stopped: Option<Divergence>) -> Trial {
         self.host.tracer.forget_run(id);
         let hosting = self.forget_run(id).and_then(|hosted| hosted.hosting);
         let replay = hosting.and_then(|hosting| hosting.replay);
@@ -329,7 +317,7 @@ impl Runtime {
     }
 
     /// Why a run does not fit its log: the code is not the same twice, or the edit that explains most. Nobody is told what it does meanwhile.
-    pub(in crate::durable) fn find_cause(
+    pub(crate) fn find_cause(
         &mut self,
         chain: &Chain,
         script: &Script,
@@ -642,7 +630,7 @@ pub fn fetch(disk: &dyn Disk, root: &Path, payload: &Payload<'_>) -> Result<Stri
 
 impl Durable {
     /// Reads a run's log, to its end or as far as it is wanted.
-    pub(in crate::durable) fn read(
+    pub(crate) fn read(
         &self,
         uuid: Uuid,
         enough: impl Fn(&Script) -> bool,
@@ -652,7 +640,7 @@ impl Durable {
 
     /// The log of a run from its first line to the one that the index knows as its last. A file of the same length may be
     /// of another generation, or of another copy: then nothing may be written behind it.
-    pub(in crate::durable) fn read_whole(&self, chain: &Chain) -> Result<Script, LogError> {
+    pub(crate) fn read_whole(&self, chain: &Chain) -> Result<Script, LogError> {
         let mut reader = RunReader::open(&*self.disk, &self.root, chain.run(), None)?;
         let script = add_all(&mut reader, &*self.disk, &self.root, |_| false)?;
         match reader.checker().chain() == Some(chain) {
@@ -662,7 +650,7 @@ impl Durable {
     }
 
     /// The same of a run that was over in this process, and whose file may lack its end yet.
-    pub(in crate::durable) fn read_over(
+    pub(crate) fn read_over(
         &mut self,
         uuid: Uuid,
         enough: impl Fn(&Script) -> bool,
@@ -672,13 +660,13 @@ impl Durable {
     }
 
     /// A run that cannot go on, with what has to be known to write to its log.
-    pub(in crate::durable) fn shelve(&self, chain: Chain, script: &Script) -> Box<Shelved> {
+    pub(crate) fn shelve(&self, chain: Chain, script: &Script) -> Box<Shelved> {
         let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);
         Box::new(Shelved::new(chain, script, &fetch))
     }
 
     /// The outcome of a run that ended in an earlier process.
-    pub(in crate::durable) fn read_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
+    pub(crate) fn read_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
         let script = self.read_over(uuid, |_| false)?;
         match script.outcome {
             Some(Ok(json)) => Ok(json.into()),
@@ -688,7 +676,7 @@ impl Durable {
     }
 }
 
-pub(in crate::durable) fn nested() -> TaskError {
+pub(crate) fn nested() -> TaskError {
     let message = "a runtime was built inside a task of another runtime";
     TaskError::new(ErrorKind::NestedRuntime, message)
 }

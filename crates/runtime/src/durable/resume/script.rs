@@ -132,7 +132,7 @@ pub struct Script {
     /// Calls were taken out or moved.
     edited: bool,
     /// What tasks do is kept, to be compared with the log in full.
-    pub(in crate::durable) is_traced: bool,
+    pub(crate) is_traced: bool,
     pub(crate) beginning: Beginning,
     /// The moment of the last record.
     moment: Option<Stamp>,
@@ -140,13 +140,13 @@ pub struct Script {
     pub(crate) calls: BTreeMap<Tid, VecDeque<Recorded>>,
     pub(crate) told: VecDeque<Told>,
     /// What it begins with, if that is not its function.
-    pub(in crate::durable) snapshot: Option<Rc<Snapshot>>,
+    pub(crate) snapshot: Option<Rc<Snapshot>>,
     /// What there is of steps of an earlier generation, by their tasks, and what their calls are called.
     /// The last record that belongs to it, and the last that there is.
     needs: u64,
     last: u64,
     taken_over: BTreeMap<Tid, Begun>,
-    pub(in crate::durable) numbers: BTreeMap<u64, Number>,
+    pub(crate) numbers: BTreeMap<u64, Number>,
     /// Questions that were taken back, by the records of their calls.
     pub(crate) unasked: BTreeSet<u64>,
     /// Promises that were made for others to settle.
@@ -156,7 +156,7 @@ pub struct Script {
     /// Effects that had begun.
     pub(crate) begun: BTreeMap<u64, Begun>,
     /// Messages of other runs that came.
-    pub(in crate::durable) received: Received,
+    pub(crate) received: Received,
     /// How many calls that do not concern the world each task had made since the last one that does.
     pub(crate) shown: BTreeMap<Tid, u64>,
     /// How many of these all tasks had made, and how many tasks had ended.
@@ -177,7 +177,7 @@ pub struct Script {
     /// Whether only its beginning and its end are left.
     pub(crate) is_compacted: bool,
     /// Whether it is held.
-    pub(in crate::durable) hold: HoldState,
+    pub(crate) hold: HoldState,
     /// How the root had ended.
     pub outcome: Option<Result<String, TaskError>>,
 }
@@ -191,7 +191,7 @@ fn outward_kind(call: &TaskYield<'_>) -> Option<CallKind> {
 }
 
 /// What a record is to a replay.
-pub(in crate::durable) fn means(record: &Record<'_>) -> Means {
+pub(crate) fn means(record: &Record<'_>) -> Means {
     match record {
         Record::TaskSpawn(_) => Means::Call,
         Record::TaskYield(call) => match outward_kind(call) {
@@ -383,7 +383,7 @@ impl Script {
     }
 
     /// Whether a generation that begins with a snapshot has all of it. They are written in one piece, so one that has not was cut.
-    pub(in crate::durable) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         let wanted = self.beginning.continued.as_ref().is_some_and(|before| before.snapshot);
         (self.snapshot.is_some() || !wanted) && self.last >= self.needs
     }
@@ -402,7 +402,7 @@ impl Script {
     }
 
     /// Whether a person has cancelled it.
-    pub(in crate::durable) fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.told.iter().any(|told| matches!(told.what, What::Cancel(_)))
     }
 
@@ -526,7 +526,7 @@ impl Recorded {
 }
 
 /// A value that was wrapped because its first name begins with `$`.
-pub(in crate::durable) fn unwrapped(json: &str) -> &str {
+pub(crate) fn unwrapped(json: &str) -> &str {
     let inside = json.strip_prefix("{\"$json\":").and_then(|rest| rest.strip_suffix('}'));
     inside.unwrap_or(json)
 }
@@ -546,7 +546,7 @@ fn written(value: Option<Written<'_>>, fetch: Fetch<'_>) -> Result<Value, LogErr
 }
 
 /// How a task ended.
-pub(super) fn outcome(
+pub(crate) fn outcome(
     record: &Record<'_>,
     fetch: Fetch<'_>,
 ) -> Result<Result<String, TaskError>, LogError> {

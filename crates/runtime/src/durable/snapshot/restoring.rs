@@ -8,7 +8,7 @@ use crate::runtime::Runtime;
 
 impl Runtime {
     /// A run of this number. Its time began at the first of the two moments, and goes on at the second.
-    pub(in crate::durable) fn restored(
+    pub(crate) fn restored(
         &self,
         id: RunId,
         snapshot: &Snapshot,

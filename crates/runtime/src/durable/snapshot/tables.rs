@@ -126,7 +126,7 @@ enum Plain {
 
 impl Snapshot {
     /// The text of these tables, with what there is of the steps of the live tasks. The error names what cannot be written down.
-    pub(super) fn text(
+    pub(crate) fn text(
         tables: Tables,
         steps: impl Fn(usize) -> Option<Begun>,
     ) -> Result<String, String> {
@@ -149,7 +149,7 @@ impl Snapshot {
     }
 
     /// The tables that this is the text of.
-    pub(super) fn tables(&self) -> Option<Tables> {
+    pub(crate) fn tables(&self) -> Option<Tables> {
         if !self.tasks.iter().any(|task| task.tid == 1) {
             return None;
         }

@@ -19,7 +19,7 @@ const AGAIN_AFTER: u64 = 8;
 
 impl Runtime {
     /// Lets the log of a run made of state machines begin anew with a snapshot, now and not only
-    /// [every so many records](crate::builder::Builder::snapshot_every). Drives all runs until none can go on by itself.
+    /// [every so many records](crate::runtime::builder::Builder::snapshot_every). Drives all runs until none can go on by itself.
     #[track_caller]
     pub fn snapshot<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
         self.settle_down(Location::caller())?;
@@ -30,7 +30,7 @@ impl Runtime {
     }
 
     /// Takes one if it is time.
-    pub(in crate::durable) fn snapshot_if_due(&mut self, place: usize) {
+    pub(crate) fn snapshot_if_due(&mut self, place: usize) {
         let every = self.settings.snapshot_every;
         let hosted = &mut self.runs[place];
         let Some(hosting) = &mut hosted.hosting else { return };

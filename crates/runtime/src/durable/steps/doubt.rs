@@ -10,7 +10,7 @@ use tiffany_records::request::{Decision, Doubt};
 
 impl Runtime {
     /// A step that was cut off waits for a person, if it is one that does.
-    pub(super) fn hold_in_doubt(&mut self, call: CallRef) -> bool {
+    pub(crate) fn hold_in_doubt(&mut self, call: CallRef) -> bool {
         let Some(step) = self.effects.steps.get(&call) else { return false };
         let (holds, queue) = (step.work.holds_in_doubt, step.queue);
         if holds {
@@ -25,7 +25,7 @@ impl Runtime {
     }
 
     /// The steps that wait for a person.
-    pub(in crate::durable) fn steps_in_doubt(&self) -> impl Iterator<Item = Doubt> {
+    pub(crate) fn steps_in_doubt(&self) -> impl Iterator<Item = Doubt> {
         let steps = self.effects.steps.iter();
         let in_doubt = steps.filter(|(_, step)| matches!(step.state, State::InDoubt));
         in_doubt.filter_map(|(call, step)| {
@@ -41,7 +41,7 @@ impl Runtime {
     }
 
     /// A person has decided. `false`: no such step waits for that.
-    pub(in crate::durable) fn decide_step(&mut self, key: &str, decision: &Decision) -> bool {
+    pub(crate) fn decide_step(&mut self, key: &str, decision: &Decision) -> bool {
         let mut steps = self.effects.steps.iter();
         let found =
             steps.find(|(_, step)| matches!(step.state, State::InDoubt) && *step.key == *key);
@@ -64,7 +64,7 @@ impl Runtime {
     }
 
     /// The process ends in good order: attempts that have not begun never will, and the log says so where that matters.
-    pub(in crate::durable) fn take_back_steps(&mut self) {
+    pub(crate) fn take_back_steps(&mut self) {
         let steps = self.effects.steps.iter().filter(|(_, step)| step.state.is_out());
         let calls: Vec<CallRef> = steps.map(|(call, _)| *call).collect();
         for call in calls {

@@ -9,7 +9,6 @@ use std::time::Duration;
 use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, Stage, TaskError, Tid, Time, Value};
 
 use super::queue::{Next, Queue};
-use crate::builder::Builder;
 use crate::calls::step::StepWork;
 use crate::durable::commit::AfterCommit;
 use crate::durable::resume::script::Begun;
@@ -19,23 +18,25 @@ use crate::host::chunks::Chunks;
 use crate::host::entropy::mixed;
 use crate::host::inbox::Inbox;
 use crate::host::showing::Onlookers;
-use crate::host::slots::{Slot, SlotUsage, Slots};
+use crate::host::slots::{Slot, Slots};
 use crate::host::trace::Tracer;
 use crate::metrics::meter::MOST_NAMES;
 use crate::metrics::meters::AttemptOutcome;
+use crate::metrics::standing::{EffectStates, SlotUsage};
 use crate::runtime::Runtime;
+use crate::runtime::builder::Builder;
 use tiffany_log::mutation::Mutation;
 use tiffany_records::activity::{Data, StepData};
 
 /// All steps of a runtime that are not over.
 #[derive(Default)]
 pub(crate) struct Effects {
-    pub(super) steps: BTreeMap<CallRef, Underway>,
+    pub(crate) steps: BTreeMap<CallRef, Underway>,
     queues: Vec<(String, Queue)>,
     slots: Slots<CallRef>,
     timers: BTreeSet<(Time, Due)>,
     late: u64,
-    pub(in crate::durable) late_checkpoints: u64,
+    pub(crate) late_checkpoints: u64,
     chunks: Option<Arc<Chunks>>,
     /// Nothing begins any more.
     is_closed: bool,
@@ -49,9 +50,9 @@ enum Due {
 }
 
 /// A step that is not over.
-pub(super) struct Underway {
-    pub(super) work: StepWork,
-    pub(super) key: Arc<str>,
+pub(crate) struct Underway {
+    pub(crate) work: StepWork,
+    pub(crate) key: Arc<str>,
     birth: u64,
     /// Where its jitter comes from.
     seed: u64,
@@ -59,11 +60,11 @@ pub(super) struct Underway {
     checkpoint: Option<Arc<str>>,
     /// An attempt was given up in the middle, and may yet have its way.
     in_doubt: bool,
-    pub(super) queue: Option<usize>,
+    pub(crate) queue: Option<usize>,
     /// The number of the last attempt, and how many failed.
-    pub(super) attempt: u64,
+    pub(crate) attempt: u64,
     failures: u64,
-    pub(super) state: State,
+    pub(crate) state: State,
     /// What it may block a thread with, from the moment it is granted until the work takes it along.
     slot: Option<Slot>,
     timer: Option<Time>,
@@ -74,7 +75,7 @@ pub(super) struct Underway {
 }
 
 /// Where a step stands.
-pub(super) enum State {
+pub(crate) enum State {
     /// In its queue, or on the way there.
     Queued,
     /// It has left its queue, and waits for a slot.
@@ -91,18 +92,8 @@ pub(super) enum State {
 
 impl State {
     /// Whether the log says that an attempt has begun.
-    pub(super) fn is_out(&self) -> bool {
+    pub(crate) fn is_out(&self) -> bool {
         matches!(self, State::Uncommitted | State::Running { .. })
-    }
-}
-
-/// How many steps are in which state.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EffectStates([usize; 5]);
-
-impl EffectStates {
-    pub(crate) fn named(self) -> impl Iterator<Item = (&'static str, usize)> {
-        ["queued", "retrying", "in_doubt", "committing", "running"].into_iter().zip(self.0)
     }
 }
 
@@ -126,7 +117,7 @@ impl Effects {
     }
 
     /// Keeps what the work of a step wants to find again. `false`: nobody waits for this attempt.
-    pub(in crate::durable) fn keep(&mut self, call: CallRef, number: u64, json: &str) -> bool {
+    pub(crate) fn keep(&mut self, call: CallRef, number: u64, json: &str) -> bool {
         let Some(step) = self.steps.get_mut(&call) else { return false };
         let is_awaited = step.is_awaited(number);
         if is_awaited {
@@ -136,7 +127,7 @@ impl Effects {
     }
 
     /// What the log has of the attempts at a step, if there is one.
-    pub(in crate::durable) fn begun(&self, call: CallRef) -> Option<Begun> {
+    pub(crate) fn begun(&self, call: CallRef) -> Option<Begun> {
         let step = self.steps.get(&call)?;
         let is_open = step.state.is_out() || matches!(step.state, State::InDoubt);
         Some(Begun {
@@ -151,12 +142,12 @@ impl Effects {
     }
 
     /// From now on nothing begins.
-    pub(in crate::durable) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
 
     /// Whether work is being done, or is about to be.
-    pub(in crate::durable) fn is_under_way(&self) -> bool {
+    pub(crate) fn is_under_way(&self) -> bool {
         self.steps.values().any(|step| step.state.is_out())
     }
 
@@ -198,19 +189,19 @@ impl Effects {
     }
 
     /// Whether attempts at steps of a run are under way, or are about to be.
-    pub(in crate::durable) fn has_attempts(&self, run: RunId) -> bool {
+    pub(crate) fn has_attempts(&self, run: RunId) -> bool {
         self.steps.iter().any(|(call, step)| call.run == run && step.state.is_out())
     }
 
     /// The steps of a run that wait for nothing but its release.
-    pub(in crate::durable) fn parked_by_hold(&self, run: RunId) -> Vec<CallRef> {
+    pub(crate) fn parked_by_hold(&self, run: RunId) -> Vec<CallRef> {
         let parked = |step: &Underway| matches!(step.state, State::Waiting) && step.timer.is_none();
         let of_run = self.steps.iter().filter(|(call, _)| call.run == run);
         of_run.filter(|(_, step)| parked(step)).map(|(call, _)| *call).collect()
     }
 
     /// Whether steps of a run are under way that end by themselves.
-    pub(in crate::durable) fn is_busy(&self, run: RunId) -> bool {
+    pub(crate) fn is_busy(&self, run: RunId) -> bool {
         let mut steps = self.steps.iter().filter(|(call, _)| call.run == run);
         steps.any(|(_, step)| !matches!(step.state, State::InDoubt))
     }
@@ -263,7 +254,7 @@ impl Effects {
     }
 
     /// The attempt is over: its place in the queue is another's, and so is a slot that it has not used.
-    pub(super) fn attempt_over(&mut self, call: CallRef) {
+    pub(crate) fn attempt_over(&mut self, call: CallRef) {
         self.arm(call, None);
         let Some(step) = self.steps.get_mut(&call) else { return };
         let state = std::mem::replace(&mut step.state, State::Waiting);
@@ -364,7 +355,7 @@ impl Runtime {
         Some(Known { key, birth, seed, begun })
     }
 
-    pub(in crate::durable) fn queue_up(&mut self, call: CallRef) {
+    pub(crate) fn queue_up(&mut self, call: CallRef) {
         let is_closed = self.effects.is_closed;
         let now = self.host.clock.now();
         let is_held = self.is_run_held(call.run);
@@ -388,7 +379,7 @@ impl Runtime {
     }
 
     /// Lets those begin who may.
-    pub(super) fn serve_queue(&mut self, queue: usize) {
+    pub(crate) fn serve_queue(&mut self, queue: usize) {
         if self.effects.is_closed {
             return;
         }
@@ -431,7 +422,7 @@ impl Runtime {
     }
 
     /// An attempt has left its queue or returned its slot: lets others begin.
-    pub(super) fn serve_waiting(&mut self, queue: Option<usize>) {
+    pub(crate) fn serve_waiting(&mut self, queue: Option<usize>) {
         if let Some(queue) = queue {
             self.serve_queue(queue);
         }
@@ -467,7 +458,7 @@ impl Runtime {
     }
 
     /// Writes a line about a step, if its run is durable.
-    pub(in crate::durable) fn write_effect(
+    pub(crate) fn write_effect(
         &mut self,
         call: CallRef,
         write: impl FnOnce(
@@ -543,7 +534,7 @@ impl Runtime {
     }
 
     /// Tells the task, or tries again later.
-    pub(super) fn attempt_over(&mut self, call: CallRef, mut tried: Tried) {
+    pub(crate) fn attempt_over(&mut self, call: CallRef, mut tried: Tried) {
         let now = self.host.clock.now();
         let Some(step) = self.effects.steps.get(&call) else { return };
         let worked = step.worked(now);
@@ -628,7 +619,7 @@ impl Runtime {
     }
 
     /// An attempt under way is left alone.
-    pub(super) fn count_cut_off(&self, call: CallRef, outcome: AttemptOutcome) {
+    pub(crate) fn count_cut_off(&self, call: CallRef, outcome: AttemptOutcome) {
         if let Some(step) = self.effects.steps.get(&call)
             && matches!(step.state, State::Running { .. })
         {

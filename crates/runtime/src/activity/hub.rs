@@ -1,0 +1,190 @@
+//! The place where the events of all runs of a runtime are, and where readers find them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tiffany_kernel::{Shown, Stage, Tid, Time};
+
+use crate::activity::crier::Crier;
+use crate::activity::feed::data_of;
+use crate::activity::settings::Settings;
+use crate::activity::state::{Draft, State};
+use crate::activity::subscription::Subscription;
+use crate::clock::Steady;
+use tiffany_log::sync::{Mutex, MutexGuard};
+use tiffany_records::activity::{Data, Detail, TaskId, Wanted};
+use tiffany_records::redact::Redactions;
+
+/// The events of all runs of a runtime. There is one from [`Runtime::activity`](crate::runtime::Runtime::activity) and
+/// [`RuntimeHandle::activity`](crate::handle::RuntimeHandle::activity); a copy of it is the same one, and can be taken to any thread.
+#[derive(Clone)]
+pub struct Hub(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) epoch: u64,
+    pub(crate) settings: Settings,
+    /// The time for who has none; where there is no such clock, it is that of the last event.
+    clock: Option<Arc<Steady>>,
+    /// What is taken out of events.
+    pub(crate) rules: Option<Arc<Redactions>>,
+    pub(crate) state: Mutex<State>,
+    pub(crate) crier: Arc<Crier>,
+    /// Somebody may want to read: events are kept.
+    is_awake: AtomicBool,
+    /// Grows whenever somebody wants other events than before.
+    changes: AtomicU64,
+}
+
+/// What a hub has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Events that were published.
+    pub published: u64,
+    /// Events that readers were too slow for. What was gone when they came is told to them, and not counted here.
+    pub lost: u64,
+    /// Readers at present.
+    pub readers: usize,
+    /// Bytes that are kept at present.
+    pub bytes: usize,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        settings: Settings,
+        epoch: u64,
+        clock: Option<Arc<Steady>>,
+        rules: Option<Arc<Redactions>>,
+    ) -> Hub {
+        Hub(Arc::new(Shared {
+            epoch,
+            settings,
+            clock,
+            rules,
+            state: Mutex::new(State::new()),
+            crier: Arc::default(),
+            is_awake: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+        }))
+    }
+
+    /// Drawn when the hub was made, below 2^53. A reader that comes back and finds another one reads from the beginning: its numbers mean nothing here.
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch
+    }
+
+    /// The number that the next event will have. They begin with 1.
+    pub fn next_seq(&self) -> u64 {
+        self.0.state.lock().next_seq
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        let state = self.0.state.lock();
+        Counts {
+            published: state.next_seq - 1,
+            lost: state.lost,
+            readers: state.readers,
+            bytes: state.bytes(),
+        }
+    }
+
+    /// Whether the runtime is gone: nothing more will come.
+    pub fn is_closed(&self) -> bool {
+        self.0.state.lock().is_closed
+    }
+
+    /// Reads events: from now on, or from those on that are still known.
+    pub fn subscribe(&self, wanted: Wanted) -> Subscription {
+        self.wake();
+        let subscription = Subscription::new(self.clone(), wanted);
+        if subscription.wanted().detail == Detail::All {
+            self.note_change();
+        }
+        subscription
+    }
+
+    /// From now on events are kept. A runtime with a log does that from the beginning, another one when somebody first asks for its hub.
+    pub(crate) fn wake(&self) {
+        if !self.0.is_awake.swap(true, Ordering::SeqCst) {
+            self.note_change();
+        }
+    }
+
+    pub(crate) fn is_awake(&self) -> bool {
+        self.0.is_awake.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_change(&self) {
+        self.0.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often what is wanted has changed.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.0.changes.load(Ordering::Relaxed)
+    }
+
+    /// Tells one thing, from any thread.
+    pub(crate) fn tell(
+        &self,
+        task_id: TaskId,
+        tid: Option<Tid>,
+        ts: Time,
+        (stage, message): (Stage, impl Into<std::borrow::Cow<'static, str>>),
+        data: Data,
+    ) {
+        if !self.is_awake() {
+            return;
+        }
+        let draft = Draft { ts, tid, stage, message: message.into(), data, ghost: false };
+        let draft = draft.cleaned(self.0.rules.as_deref());
+        let mut state = self.0.state.lock();
+        state.add(&self.0.settings, task_id, draft);
+        self.cry(state);
+    }
+
+    /// Shows what the work of a step shows, from its thread.
+    pub(crate) fn show(&self, task_id: TaskId, tid: Tid, step: &'static str, shown: Shown) {
+        if !self.is_awake() {
+            return;
+        }
+        let stage = shown.stage();
+        let (message, data) = (shown.message, data_of(shown.what, Some(step)));
+        let ts = self.0.clock.as_ref().map_or_else(|| self.0.state.lock().now, |clock| clock.now());
+        let draft = Draft { ts, tid: Some(tid), stage, message, data, ghost: false };
+        let draft = draft.cleaned(self.0.rules.as_deref());
+        let mut state = self.0.state.lock();
+        state.add(&self.0.settings, task_id, draft);
+        self.cry(state);
+    }
+
+    /// Lets those be woken who wait for what was just added.
+    pub(crate) fn cry(&self, mut state: MutexGuard<'_, State>) {
+        if state.awake.is_empty() {
+            return;
+        }
+        let mut awake = std::mem::take(&mut state.awake);
+        drop(state);
+        self.0.crier.wake(&mut awake);
+    }
+
+    /// The runtime is gone: who waits is told that nothing more will come.
+    pub(crate) fn close(&self) {
+        let mut state = self.0.state.lock();
+        state.is_closed = true;
+        let State { all, runs, awake, .. } = &mut *state;
+        for lane in std::iter::once(all).chain(runs.values_mut()) {
+            awake.append(&mut lane.waiting);
+            awake.append(&mut lane.waiting_for_turns);
+        }
+        self.cry(state);
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("epoch", &self.0.epoch).finish_non_exhaustive()
+    }
+}

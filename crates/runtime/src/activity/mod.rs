@@ -1,0 +1,18 @@
+//! Live activity: what runs are doing, for whoever watches. Events are published to a hub, which remembers the last of them and
+//! wakes readers; nothing here is recorded, and no reader slows a task.
+
+pub(crate) mod crier;
+pub(crate) mod feed;
+pub(crate) mod hub;
+pub(crate) mod lane;
+#[cfg(test)]
+pub(crate) mod model;
+pub(crate) mod ring;
+pub(crate) mod settings;
+pub(crate) mod sleeper;
+pub(crate) mod state;
+pub(crate) mod subscription;
+
+pub use hub::{Counts, Hub};
+pub use settings::Settings;
+pub use subscription::{Subscription, Timeout, Told};

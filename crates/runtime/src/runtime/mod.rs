@@ -1,0 +1,805 @@
+//! The runtime: hosts around the kernel, and the one loop that drives both. `runtime/runs.rs` takes runs in and forgets them.
+
+pub(crate) mod approvals;
+pub(crate) mod builder;
+mod runs;
+pub(crate) mod standing;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use slab::Slab;
+use tiffany_kernel::{
+    BoxCoroutine, Completion, ErrorKind, Event, Order, Port, Run, RunId, TaskError, Time, Value,
+};
+
+use crate::activity::feed::Feed;
+use crate::binding;
+use crate::calls::call::wrong_type;
+use crate::calls::context;
+use crate::calls::context::Entered;
+use crate::calls::future_task::{Fallible, FutureTask, Plain};
+use crate::calls::outside::Outside;
+use crate::calls::step::StepWork;
+use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
+use crate::durable::hosting::{Durable, Hosting};
+use crate::durable::memory_gauge::MemoryGauge;
+use crate::durable::post::Sending;
+use crate::durable::steps::effects::Effects;
+use crate::handle::RuntimeHandle;
+use crate::host::inbox::Letter;
+use crate::host::pool::Work;
+use crate::host::reactor::Ready;
+use crate::host::{Host, Workers};
+use crate::metrics::stretch::Stretch;
+use crate::runtime::approvals::Approvals;
+use crate::runtime::builder::Builder;
+use crate::watchdog::Watched;
+use tiffany_log::CurrentTurn;
+use tiffany_records::RunError;
+
+/// How many turns tasks may have before descriptors are looked at again.
+const TURNS_PER_POLL: usize = 61;
+
+/// Runs tasks on this thread.
+///
+/// ```
+/// use tiffany::{Runtime, sleep, spawn};
+/// use std::time::Duration;
+///
+/// let mut runtime = Runtime::new()?;
+/// let sum = runtime.run(async {
+///     let task = spawn(async {
+///         sleep(Duration::from_millis(1)).await;
+///         2
+///     })
+///     .await;
+///     1 + task.await.unwrap()
+/// })?;
+/// assert_eq!(sum, 3);
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+pub struct Runtime {
+    pub(crate) host: Rc<Host>,
+    pub(crate) settings: Builder,
+    pub(crate) watched: Option<Arc<Watched>>,
+    /// Each in a box, so that the list does not move them when it grows, nor keep room for as many again.
+    pub(crate) runs: Slab<Box<Hosted>>,
+    pub(crate) places: BTreeMap<RunId, usize>,
+    pub(crate) durable: Option<Durable>,
+    /// Steps that are not over, of all runs.
+    pub(crate) effects: Effects,
+    /// Questions that no person has answered, of all runs.
+    pub(crate) approvals: Approvals,
+    /// Runs with ready tasks, in the order of their turns. The next one has a place of its own, because
+    /// nearly always there is just one run.
+    next: Option<usize>,
+    turns: VecDeque<usize>,
+    /// When each run with timers wants to be looked at.
+    deadlines: BTreeSet<(Time, usize)>,
+    /// Runs that have stopped moving since they were last looked at for a deadlock.
+    stalled: BTreeSet<RunId>,
+    /// The run that is being stepped through by hand.
+    stepping: Option<usize>,
+    turns_since_poll: usize,
+    stretch: Stretch,
+    /// What runs take of the process's memory, if that is limited; and whether the rounds are measured.
+    pub(crate) memory: Option<Box<MemoryGauge>>,
+    pub(crate) measures_rounds: bool,
+    /// Where the next process finds out in whose turn this one died.
+    pub(crate) current_turn: Option<CurrentTurn>,
+    letters: Vec<Letter>,
+    ready: Vec<Ready>,
+    pub(crate) events: Vec<Event>,
+    /// What is on its way to those who watch.
+    pub(crate) feed: Feed,
+}
+
+/// A run in its runtime.
+pub(crate) struct Hosted {
+    pub(crate) run: Run,
+    /// What there is to a durable one.
+    pub(crate) hosting: Option<Box<Hosting>>,
+    /// Its clock when it came here.
+    since: Time,
+    /// It has its turn, or is in the line for it.
+    in_line: bool,
+    /// Its deadline, as the runtime's list has it.
+    armed: Option<Time>,
+}
+
+/// A run that was started, and the type of its root's value.
+#[must_use = "a run goes on only while the runtime is driven: give it to `Runtime::finish`"]
+pub struct RunHandle<T> {
+    id: RunId,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> RunHandle<T> {
+    /// The run's number.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+}
+
+impl Runtime {
+    /// A runtime with the default settings.
+    pub fn new() -> Result<Runtime, RunError> {
+        Builder::new().build()
+    }
+
+    /// Settings to build one from.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn with_host(
+        host: Host,
+        settings: Builder,
+        watched: Option<Arc<Watched>>,
+    ) -> Runtime {
+        Runtime {
+            watched,
+            host: Rc::new(host),
+            effects: Effects::new(&settings),
+            approvals: Approvals::default(),
+            settings,
+            runs: Slab::new(),
+            places: BTreeMap::new(),
+            durable: None,
+            next: None,
+            turns: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+            stalled: BTreeSet::new(),
+            stepping: None,
+            turns_since_poll: 0,
+            stretch: Stretch::new(),
+            memory: None,
+            measures_rounds: false,
+            current_turn: None,
+            letters: Vec::new(),
+            ready: Vec::new(),
+            events: Vec::new(),
+            feed: Feed::default(),
+        }
+    }
+
+    /// Runs a future as the root of a new run, to the end of that run, and gives its value.
+    #[track_caller]
+    pub fn run<F>(&mut self, root: F) -> Result<F::Output, RunError>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let run = self.start(root);
+        self.finish(run)
+    }
+
+    /// The same for a root that can fail: its error is the run's.
+    #[track_caller]
+    pub fn try_run<F, T, E>(&mut self, root: F) -> Result<T, RunError>
+    where
+        F: Future<Output = Result<T, E>> + 'static,
+        T: 'static,
+        E: std::fmt::Display + 'static,
+    {
+        let run = self.try_start(root);
+        self.finish(run)
+    }
+
+    /// Starts a run. It goes on while this runtime is driven by [`finish`](Runtime::finish) or
+    /// [`run`](Runtime::run), beside all others.
+    #[track_caller]
+    pub fn start<F>(&mut self, root: F) -> RunHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.start_coroutine(Box::pin(FutureTask::<F, Plain>::new(root)))
+    }
+
+    /// Starts a run whose root can fail.
+    #[track_caller]
+    pub fn try_start<F, T, E>(&mut self, root: F) -> RunHandle<T>
+    where
+        F: Future<Output = Result<T, E>> + 'static,
+        T: 'static,
+        E: std::fmt::Display + 'static,
+    {
+        self.start_coroutine(Box::pin(FutureTask::<F, Fallible>::new(root)))
+    }
+
+    #[track_caller]
+    pub(crate) fn start_coroutine<T>(&mut self, root: BoxCoroutine) -> RunHandle<T> {
+        let mut config = self.settings.run_config(Location::caller());
+        config.seed = self.host.entropy.seed();
+        self.host.inbox.meters.started_ephemeral.add(1);
+        let id = self.add_run(root, config, None, self.host.clock.now());
+        RunHandle { id, value: PhantomData }
+    }
+
+    /// Drives all runs until this one is over, and gives its value.
+    #[track_caller]
+    pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
+        if !self.places.contains_key(&run.id) {
+            return Err(runs::unknown_run(run.id));
+        }
+        self.drive_until(Location::caller(), |runtime| runtime.is_over(run.id))?;
+        let value = self.end_run(run.id)?;
+        value.take::<T>().map_err(|value| RunError::Failed(wrong_type::<T>(&value)))
+    }
+
+    /// A handle by which other threads reach this runtime.
+    pub fn handle(&self) -> RuntimeHandle {
+        RuntimeHandle::new(&self.host)
+    }
+
+    /// The loop. (`step` goes the same way by single turns, for the test kit.)
+    pub(crate) fn drive_until(
+        &mut self,
+        at: &'static Location<'static>,
+        is_over: impl Fn(&Runtime) -> bool,
+    ) -> Result<(), RunError> {
+        let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
+        let _awake = self.watched.as_ref().map(Watched::watch);
+        // A log that has failed has told so once, and tells nothing more.
+        if let Some(error) = self.log_failure().filter(|_| !is_over(self)) {
+            return Err(error.into());
+        }
+        self.stretch.begin();
+        while !is_over(self) {
+            self.collect()?;
+            match self.next_run() {
+                Some(run) if self.is_held_back(run) => {}
+                Some(run) => self.round(run),
+                // The last thing that was waited for may have been the log.
+                None if is_over(self) => break,
+                None => self.idle()?,
+            }
+        }
+        self.end_stretch();
+        Ok(())
+    }
+
+    /// The loop is busy from now on.
+    pub(crate) fn begin_stretch(&mut self) {
+        self.stretch.begin();
+    }
+
+    /// The loop has nothing to do.
+    pub(crate) fn end_stretch(&mut self) {
+        self.count_turns();
+        self.stretch.end(&self.host.inbox.meters);
+    }
+
+    fn count_turns(&mut self) {
+        let turns = std::mem::take(&mut self.turns_since_poll);
+        self.stretch.looked(turns, &self.host.inbox.meters);
+        if let Some(memory) = &mut self.memory {
+            self.measures_rounds = memory.look();
+        }
+    }
+
+    /// How many runs wait for a turn.
+    pub(crate) fn runs_in_line(&self) -> usize {
+        self.turns.len() + usize::from(self.next.is_some())
+    }
+
+    /// Whether nobody is ready and nothing has come.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.next.is_none() && !self.host.inbox.has_mail()
+    }
+
+    /// One turn of one task, for those who step by hand. `false`: nobody is ready.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(_entered) = Entered::new(&self.host) else { return false };
+        let now = self.given_time();
+        loop {
+            if let Some(place) = self.stepping {
+                let run = &mut self.runs[place].run;
+                if context::with(|context| run.step_round(&context.port, now)) {
+                    return true;
+                }
+                self.stepping = None;
+                self.after_turns(place);
+            }
+            if self.collect().and_then(|()| self.poll_descriptors(Some(Duration::ZERO))).is_err() {
+                return false;
+            }
+            let Some(place) = self.next_run() else {
+                if self.check_deadlocks() {
+                    continue;
+                }
+                return false;
+            };
+            let run = &mut self.runs[place].run;
+            context::with(|context| run.begin_round(&context.port, now));
+            self.stepping = Some(place);
+        }
+    }
+
+    /// Whether `step` is in the middle of a round.
+    pub(crate) fn in_round(&self) -> bool {
+        self.stepping.is_some()
+    }
+
+    /// When the next timer is due.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let runs = self.deadlines.first().map(|(deadline, _)| *deadline);
+        runs.into_iter().chain(self.effects.next_deadline()).min()
+    }
+
+    /// When the loop's thread has something to do in the place of another.
+    fn inline_due(&self) -> Option<Time> {
+        let Workers::Inline(inline) = &self.host.workers else { return None };
+        inline.due().into_iter().chain(self.log_due()).min()
+    }
+
+    /// When something happens next, where no other thread can make it happen.
+    pub(crate) fn next_event(&self) -> Option<Time> {
+        self.next_deadline().into_iter().chain(self.inline_due()).min()
+    }
+
+    /// Drives all runs as far as they go while the clock stands still, and no other thread does anything.
+    pub(crate) fn drive_now(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
+        let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
+        loop {
+            self.collect()?;
+            if let Some(place) = self.next_run() {
+                if !self.is_held_back(place) {
+                    self.round(place);
+                }
+                continue;
+            }
+            self.hand_in();
+            let now = self.host.clock.now();
+            let is_due = self.next_event().is_some_and(|due| due <= now);
+            if !self.check_deadlocks() && !self.host.inbox.has_mail() && !is_due {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Does what another thread would have done by now.
+    fn act_inline(&mut self) {
+        let now = self.host.clock.now();
+        self.act_for_log(now);
+        if let Workers::Inline(inline) = &self.host.workers {
+            while inline.act(now) {}
+        }
+    }
+
+    pub(crate) fn run_of(&self, id: RunId) -> Option<&Run> {
+        self.places.get(&id).map(|place| &self.runs[*place].run)
+    }
+
+    /// The round's time where the host sets it; a system clock is read only by those who need it.
+    fn given_time(&self) -> Option<Time> {
+        match &self.host.clock {
+            Clock::Virtual(now) => Some(now.get()),
+            Clock::System(_) => None,
+        }
+    }
+
+    /// Takes completions: letters from other threads, then due timers, then descriptors.
+    pub(crate) fn collect(&mut self) -> Result<(), RunError> {
+        self.host.process.end_if_forked();
+        self.heed_watchers();
+        if self.host.inbox.has_mail() {
+            self.read_letters();
+            self.hand_in_held();
+            if let Some(error) = self.log_failure() {
+                return Err(error.into());
+            }
+        }
+        if !self.deadlines.is_empty() {
+            self.fire_timers();
+        }
+        if self.effects.next_deadline().is_some() {
+            self.fire_effects();
+            self.hand_in_held();
+        }
+        if let Workers::Inline(_) = self.host.workers {
+            self.act_inline();
+        }
+        if self.turns_since_poll >= TURNS_PER_POLL {
+            self.poll_descriptors(Some(Duration::ZERO))?;
+            self.check_deadlocks();
+            self.hand_in_if_due();
+        }
+        Ok(())
+    }
+
+    /// Turns for one run, and what it asks of the host.
+    #[inline]
+    pub(crate) fn round(&mut self, place: usize) {
+        let now = self.given_time();
+        // With another run in line, this one has a round; alone it may go on until it is time for news.
+        let is_brief = self.next.is_some() || self.measures_rounds;
+        let turns = if is_brief { 1 } else { TURNS_PER_POLL };
+        if self.measures_rounds {
+            self.memory.iter_mut().for_each(|memory| memory.round_begins());
+        }
+        let hosted = &mut self.runs[place];
+        let note = self.current_turn.as_ref().zip(hosted.hosting.as_ref());
+        if let Some((turn, hosting)) = note {
+            turn.begins(hosting.uuid());
+        }
+        let run = &mut hosted.run;
+        self.turns_since_poll +=
+            context::with(|context| context.take_turns(|port| run.rounds(port, now, turns)));
+        // Before anything is touched that is the parent's, such as the file of the current turn.
+        self.host.process.end_if_forked();
+        if let Some((turn, _)) = note {
+            turn.ends();
+        }
+        if self.measures_rounds {
+            self.measure_round(place);
+        }
+        match context::with(|context| context.interrupted.take()) {
+            false => self.after_turns(place),
+            true => self.interrupted(place),
+        }
+    }
+
+    /// Hands out what a run left in its outbox, and lines it up for what comes next.
+    #[inline]
+    fn after_turns(&mut self, place: usize) {
+        let hosted = &mut self.runs[place];
+        hosted.in_line = false;
+        if hosted.run.has_outbox() {
+            self.empty_outbox(place);
+        }
+        let run = &self.runs[place].run;
+        if !run.is_ready() {
+            self.stalled.insert(run.id());
+        }
+        self.line_up(place);
+        if let Some(hosting) = &self.runs[place].hosting {
+            let uuid = hosting.uuid();
+            self.inherit(place);
+            self.check_limits(place);
+            self.deliver_parked(uuid);
+        }
+    }
+
+    pub(crate) fn empty_outbox(&mut self, place: usize) {
+        let id = self.runs[place].run.id();
+        self.tell_events(place);
+        if self.runs[place].hosting.is_some() {
+            return self.empty_durable_outbox(place);
+        }
+        for order in self.runs[place].run.take_orders() {
+            self.execute(id, order);
+        }
+    }
+
+    /// Whose turn it is.
+    #[inline]
+    pub(crate) fn next_run(&mut self) -> Option<usize> {
+        match self.next.take() {
+            Some(place) => {
+                self.next = self.turns.pop_front();
+                Some(place)
+            }
+            None => None,
+        }
+    }
+
+    /// Puts a run in the line for a turn if a task of it is ready, and its deadline in the list.
+    #[inline]
+    pub(crate) fn line_up(&mut self, place: usize) {
+        let hosted = &mut self.runs[place];
+        if hosted.run.is_ready() && !hosted.in_line {
+            hosted.in_line = true;
+            self.take_turn(place);
+        }
+        let hosted = &mut self.runs[place];
+        let deadline = hosted.run.next_deadline();
+        if deadline != hosted.armed {
+            let armed = std::mem::replace(&mut hosted.armed, deadline);
+            if let Some(armed) = armed {
+                self.deadlines.remove(&(armed, place));
+            }
+            if let Some(deadline) = deadline {
+                self.deadlines.insert((deadline, place));
+            }
+        }
+    }
+
+    /// Puts a run at the end of the line.
+    #[inline]
+    pub(crate) fn take_turn(&mut self, place: usize) {
+        match self.next {
+            None => self.next = Some(place),
+            Some(_) => self.turns.push_back(place),
+        }
+    }
+
+    /// A run that is over can be in line, with tasks in its queue that are over too.
+    #[cold]
+    fn leave_line(&mut self, place: usize) {
+        self.forget_held_back(place);
+        self.turns.retain(|other| *other != place);
+        if self.next == Some(place) {
+            self.next = self.turns.pop_front();
+        }
+    }
+
+    /// Does what the kernel asked for.
+    pub(crate) fn execute(&mut self, id: RunId, order: Order) {
+        match order {
+            // There is nothing to wait for without a log.
+            Order::Commit(call) => self.complete(id, Completion::Call(call, Ok(Value::Unit))),
+            Order::Watch(call, fd, interest) => {
+                self.host.reactor.borrow_mut().watch(call, fd, interest, &mut self.ready);
+                self.deliver_ready();
+            }
+            Order::Unwatch(call, fd) => self.host.reactor.borrow_mut().unwatch(call, fd),
+            Order::Start(call, effect) => match binding::work(effect.work).downcast::<Work>() {
+                Ok(work) => self.host.start_work(call, *work),
+                Err(work) => match work.downcast::<StepWork>() {
+                    Ok(step) => self.begin_step(call, *step),
+                    Err(work) => match work.downcast::<Sending>() {
+                        Ok(sending) => self.begin_send(call, *sending),
+                        Err(work) => match work.downcast::<Outside>() {
+                            Ok(outside) => outside.begin(call, &self.host.inbox),
+                            Err(_) => {
+                                let message = format!("the host cannot perform `{}`", effect.name);
+                                let error = TaskError::new(ErrorKind::Host, message);
+                                self.complete(id, Completion::Call(call, Err(error)));
+                            }
+                        },
+                    },
+                },
+            },
+            Order::Continue(call, _) => {
+                let message = "this runtime has no log; give its builder a `log_dir`";
+                let error = TaskError::new(ErrorKind::CannotContinue, message);
+                self.complete(id, Completion::Call(call, Err(error)));
+            }
+            Order::Ask(call, asked) => self.ask_person(call, asked),
+            Order::Abort(call) => {
+                self.close_question(call);
+                self.abort_step(call);
+            }
+            Order::Announce(uuid, promise) => {
+                self.host.inbox.promises().add(uuid, promise.run, false)
+            }
+            Order::Name(tid, name) => {
+                if let Some(watched) = &self.watched {
+                    watched.name(id, tid, name.as_deref());
+                }
+            }
+            Order::WithdrawElsewhere(maker, call) => match self.places.contains_key(&maker.run) {
+                true => self.with_run(maker.run, |run| run.withdraw_by(maker, call)),
+                false => keep_for(maker.run, |port| port.withdraw(maker, call)),
+            },
+            Order::Elsewhere(release) => match self.places.contains_key(&release.run()) {
+                true => self.with_run(release.run(), |run| run.release(release)),
+                false => keep_for(release.run(), |port| port.release(release)),
+            },
+        }
+    }
+
+    /// Nobody is ready: waits for the next completion, unless none can come.
+    fn idle(&mut self) -> Result<(), RunError> {
+        let Some(timeout) = self.rest()? else { return Ok(()) };
+        if self.host.inbox.may_sleep() {
+            if let Some(watched) = &self.watched {
+                watched.sleep();
+            }
+            self.end_stretch();
+            let waited = self.wait(timeout);
+            self.follow_wall_clock();
+            self.stretch.waited(&self.host.inbox.meters);
+            self.host.inbox.woke_up();
+            if let Some(watched) = &self.watched {
+                watched.wake();
+            }
+            waited?;
+        }
+        Ok(())
+    }
+
+    /// Nobody is ready: how long to wait for the next completion. `None`: not at all, things move again.
+    pub(crate) fn rest(&mut self) -> Result<Option<Option<Duration>>, RunError> {
+        self.hand_in();
+        self.feed.hand_over(&self.host.hub, true);
+        if self.check_deadlocks() {
+            return Ok(None);
+        }
+        let timeout =
+            self.next_deadline().map(|deadline| deadline.saturating_since(self.host.clock.now()));
+        match self.jump(timeout) {
+            Some(later) => later.map(|()| None),
+            None => Ok(Some(timeout.map(|timeout| timeout.min(LONGEST_WAIT_FOR_TIMER)))),
+        }
+    }
+
+    /// The time, after a look at the wall clock now and then: where it was set ahead, the clock of all runs goes with it.
+    /// Attempts that are being made keep the time they have.
+    pub(crate) fn follow_wall_clock(&mut self) -> Time {
+        let (now, step) = self.host.clock.follow();
+        if !step.is_zero() {
+            tracing::warn!(
+                target: "tiffany",
+                "the system's clock is {step:?} ahead of what it was; sleeps that end before are over",
+            );
+            self.effects.clock_stepped(now, step);
+        }
+        now
+    }
+
+    /// A virtual clock does not wait for a timer: it jumps there, once nothing else can happen before.
+    fn jump(&mut self, timeout: Option<Duration>) -> Option<Result<(), RunError>> {
+        let Clock::Virtual(now) = &self.host.clock else { return None };
+        timeout?;
+        let deadline = self.next_deadline()?;
+        if self.effects_running() {
+            return None;
+        }
+        now.set(now.get().max(deadline));
+        Some(self.poll_descriptors(Some(Duration::ZERO)))
+    }
+
+    fn effects_running(&self) -> bool {
+        let all: usize = self.runs.iter().map(|(_, hosted)| hosted.run.effects()).sum();
+        all > self.effects.parked()
+    }
+
+    /// Looks at runs that have stopped moving. `true`: one of them failed, or there is mail that must be
+    /// read first, so things move again.
+    fn check_deadlocks(&mut self) -> bool {
+        let mut moved = false;
+        for id in std::mem::take(&mut self.stalled) {
+            let Some(place) = self.places.get(&id).copied() else { continue };
+            let (inbox, mut mail) = (&self.host.inbox, false);
+            moved |= self.runs[place].run.check_deadlock(|| {
+                mail = inbox.has_mail();
+                mail
+            });
+            if mail {
+                moved = true;
+                self.stalled.insert(id);
+            }
+            self.empty_outbox(place);
+            self.line_up(place);
+        }
+        moved
+    }
+
+    /// Waits for descriptors and for the bell, perhaps for long.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<(), RunError> {
+        let Some(waiting) = self.settings.waiting.clone() else {
+            return self.poll_descriptors(timeout);
+        };
+        self.count_turns();
+        let (mut reactor, ready) = (self.host.reactor.borrow_mut(), &mut self.ready);
+        let mut waited = Ok(());
+        waiting(&mut || waited = reactor.wait(timeout, ready));
+        drop(reactor);
+        waited.map_err(|error| RunError::system("waiting for descriptors", &error))?;
+        self.deliver_ready();
+        Ok(())
+    }
+
+    pub(crate) fn poll_descriptors(&mut self, timeout: Option<Duration>) -> Result<(), RunError> {
+        self.count_turns();
+        let waited = self.host.reactor.borrow_mut().wait(timeout, &mut self.ready);
+        waited.map_err(|error| RunError::system("waiting for descriptors", &error))?;
+        self.deliver_ready();
+        Ok(())
+    }
+
+    pub(crate) fn deliver_ready(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for (call, result) in ready.drain(..) {
+            let result = result.map(|()| Value::Unit);
+            self.complete(call.run, Completion::Call(call, result));
+        }
+        self.ready = ready;
+    }
+
+    pub(crate) fn read_letters(&mut self) {
+        let mut letters = std::mem::take(&mut self.letters);
+        self.host.inbox.read(&mut letters);
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Wake(task) => self.complete(task.run, Completion::Wake(task)),
+                Letter::Settle(run, uuid, remote) => {
+                    self.complete(run, Completion::Settle(uuid, remote()));
+                }
+                Letter::Done(call, remote) => {
+                    self.complete(call.run, Completion::Call(call, remote()));
+                }
+                Letter::Attempted(call, number, tried, slot) => {
+                    self.attempted(call, number, tried, slot);
+                }
+                Letter::Checkpoint(call, number, json, answer) => {
+                    self.keep_checkpoint(call, number, json, answer);
+                }
+                Letter::Cancel(run) => self.cancel_run(run),
+                Letter::Release(release) => {
+                    self.with_run(release.run(), |run| run.release(release))
+                }
+                Letter::Request(request, tell) => self.serve(request, tell),
+                Letter::ClientRequest(request, tell) => self.serve_client(request, tell),
+                Letter::Logged(notice) => self.logged(notice),
+                Letter::Measure => self.measure(),
+                Letter::GivenUp(run) => drop(self.stalled.insert(run)),
+            }
+        }
+        self.letters = letters;
+    }
+
+    fn fire_timers(&mut self) {
+        let now = self.follow_wall_clock();
+        while let Some((deadline, place)) = self.deadlines.first().copied()
+            && deadline <= now
+        {
+            let late = now.saturating_since(deadline);
+            self.host.inbox.meters.timer_late.0.observe_time(late);
+            self.runs[place].run.advance(now);
+            self.line_up(place);
+        }
+    }
+
+    pub(crate) fn complete(&mut self, id: RunId, completion: Completion) {
+        match self.durable_place(id) {
+            Some(place) => self.tell(place, completion),
+            None => self.with_run(id, |run| run.complete(completion)),
+        }
+    }
+
+    /// Does something to a run, which may make it ready or change its timers.
+    pub(crate) fn with_run(&mut self, id: RunId, act: impl FnOnce(&mut Run)) {
+        if let Some(place) = self.places.get(&id).copied() {
+            act(&mut self.runs[place].run);
+            self.line_up(place);
+        }
+    }
+
+    pub(crate) fn is_over(&self, id: RunId) -> bool {
+        self.run_of(id).is_none_or(Run::is_over)
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.close_log();
+        self.host.inbox.close();
+        self.feed.hand_over(&self.host.hub, true);
+        self.host.hub.close();
+        // Unfinished tasks first: what they hold is given back to the port.
+        self.runs.clear();
+        context::with(|context| {
+            for id in self.places.keys() {
+                context.live_runs.borrow_mut().remove(id);
+            }
+            context.shrink();
+        });
+    }
+}
+
+/// Keeps a post for a run of another runtime of this thread, until that one has its turn.
+fn keep_for(run: RunId, post: impl FnOnce(&Port)) {
+    context::with(|context| {
+        if context.live_runs.borrow().contains(&run) {
+            post(&context.port);
+        }
+    });
+}
+
+#[cold]
+pub(crate) fn nested(at: &'static Location<'static>) -> RunError {
+    let message = "a runtime was started inside a task of another runtime";
+    let mut error = TaskError::new(ErrorKind::NestedRuntime, message);
+    context::place(&mut error, "run", at);
+    RunError::Nested(error)
+}
