@@ -1,4 +1,4 @@
-"""Programs of the book print what stands under them, and the chapter of the README works as written, from an empty environment."""
+"""Programs of the book print the output below them. The README's section on Python works as written, from an empty environment; so does the tutorial on the daemon."""
 
 from __future__ import annotations
 
@@ -39,29 +39,35 @@ def test_a_program_of_the_book_prints_what_stands_under_it(
         assert started.end().ok() == printed
 
 
-def chapter(name: str = "Python") -> str:
-    return (ROOT / "README.md").read_text().split(f"\n## {name}\n")[1].split("\n## ")[0]
+def section(page: Path, name: str) -> str:
+    return page.read_text().split(f"\n## {name}\n")[1].split("\n## ")[0]
+
+
+def files_in(text: str) -> list[tuple[str, str]]:
+    """The programs that the reader is asked to write, with the names of their files."""
+    return re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)^```", text, re.M | re.S)
 
 
 def commands_in(text: str) -> list[tuple[str, list[str]]]:
-    """What is typed in a chapter, each with the lines that stand under it."""
+    """The commands of a text, each with the output below it."""
     blocks = re.findall(r"^```console\n(.*?)^```", text, re.M | re.S)
     parts = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.M)[1:]]
     return [(lines[0], lines[1:]) for lines in map(str.splitlines, parts)]
 
 
-def test_the_chapter_of_the_readme_works_as_written(tmp_path: Path) -> None:
+def test_the_readme_works_as_written(tmp_path: Path) -> None:
     wheel = os.environ.get("TIFFANY_WHEEL")
     if wheel is None:
         pytest.skip(
             "it needs a wheel, which `cargo xtask python` builds and names in TIFFANY_WHEEL"
         )
-    files = re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)^```", chapter(), re.M | re.S)
-    assert {name for name, _ in files} == {"squares.py", "shop.py"}
-    for name, text in files:
-        (tmp_path / name).write_text(text)
-    commands = commands_in(chapter())
-    assert len(commands) == 6
+    text = section(ROOT / "README.md", "Python")
+    files = files_in(text)
+    assert [name for name, _ in files] == ["shop.py"]
+    for name, program in files:
+        (tmp_path / name).write_text(program)
+    commands = commands_in(text)
+    assert len(commands) == 5
     for command, expected in commands:
         if command == "cargo xtask wheel":
             # The one that was built for the tests.
@@ -75,11 +81,11 @@ def test_the_chapter_of_the_readme_works_as_written(tmp_path: Path) -> None:
     assert names <= {"tiffany", "pip", "setuptools"}, "the environment is not empty"
 
 
-def test_the_chapter_on_the_daemon_works_as_written(tmp_path: Path) -> None:
-    text = chapter("One process for all: the daemon")
-    ((name, program),) = re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)^```", text, re.M | re.S)
+def test_the_tutorial_on_the_daemon_works_as_written(tmp_path: Path) -> None:
+    text = (DOCS / "daemon-tutorial.md").read_text()
+    ((name, program),) = files_in(text)
     home = Home(tmp_path)
-    # Whoever reads it has the time to kill the daemon meanwhile; the test needs less.
+    # A reader needs time to kill the daemon meanwhile; the test needs less.
     home.write(name, program.replace("sleep(0.5)", "sleep(0.2)"))
     (serve, said), (submit, started), (watch, _), *decides = commands_in(text)
 

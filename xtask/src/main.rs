@@ -3,6 +3,8 @@
 mod dashboard;
 mod modules;
 mod packaging;
+#[cfg(test)]
+mod prose;
 mod python;
 mod python_rows;
 mod rows;

@@ -31,10 +31,10 @@ pub(crate) fn paragraphs(page: &str) -> Vec<Paragraph> {
 }
 
 /// The points under a heading, each a paragraph's title, words of it, and what they wait for, or why they
-/// are not for a language: `- Failure, "recorded": the log.`
+/// are not for a language: `- Failure, "recorded": the log.` A point may be wrapped.
 pub(crate) fn untested(page: &str, heading: &str) -> Vec<Untested> {
     let after = page.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_default();
-    let list = after.split("\n## ").next().unwrap_or_default();
+    let list = after.split("\n## ").next().unwrap_or_default().replace("\n  ", " ");
     let points = list.lines().filter_map(|line| line.strip_prefix("- "));
     points
         .filter_map(|point| {
