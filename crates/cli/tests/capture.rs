@@ -1,12 +1,10 @@
 //! The threat: `capture` writes a test that does not work in a project of somebody else, or replaces what is theirs.
 
-mod kit;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use kit::{Home, clean_env, finish, orders, tiffany};
+use crate::kit::{Home, clean_env, finish, orders, tiffany};
 
 #[test]
 fn a_run_becomes_a_test_and_its_fixture() {
