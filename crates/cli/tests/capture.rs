@@ -194,7 +194,8 @@ impl Project {
         let manifest = format!(
             "[package]\nname = \"captured-shop\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
              [dependencies]\ntiffany = {{ path = {:?} }}\ntiffany-cli = {{ path = {:?} }}\n\n[workspace]\nresolver = \"3\"\n\n\
-             [profile.dev]\ndebug = \"line-tables-only\"\n",
+             [profile.dev]\ndebug = \"line-tables-only\"\n\n\
+             [profile.dev.package.\"*\"]\ndebug = false\n",
             tree.join("crates/runtime"),
             tree.join("crates/cli"),
         );
