@@ -35,12 +35,11 @@ fn measure(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     crate::run(measure.args(arguments).env("TIFFANY_PROGRAM", program))
 }
 
-/// The programs that a browser looks at.
-const PROGRAMS: [&str; 10] = [
+/// The programs that a browser looks at, with the features that they have in tests.
+const PROGRAMS: [&str; 9] = [
     "build",
     "--quiet",
-    "-p",
-    "tiffany-cli",
+    "--workspace",
     "--example",
     "kitchen",
     "--example",

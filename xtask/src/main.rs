@@ -9,6 +9,7 @@ mod python;
 mod python_rows;
 mod rows;
 mod specification;
+mod test_files;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -162,6 +163,21 @@ impl Shop {
         Ok(())
     }
 
+    /// A program that cargo has built for tests.
+    fn built(&self, name: &str) -> Command {
+        let mut command = Command::new(self.target().join("debug").join(name));
+        command.current_dir(&self.root);
+        command
+    }
+
+    /// The directory of cargo.
+    fn target(&self) -> PathBuf {
+        match std::env::var_os("CARGO_TARGET_DIR") {
+            Some(target) => self.root.join(target),
+            None => self.root.join("target"),
+        }
+    }
+
     fn rows_file(&self) -> PathBuf {
         self.root.join("docs/src/rows.md")
     }
@@ -236,35 +252,42 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
         return Err("docs/src/rows.md is stale; run `cargo xtask rows` and commit it".into());
     }
     no_gaps(&fresh)?;
+    test_files::all_declared(&shop.root)?;
     install_nextest(shop)?;
     servers(shop, &[])?;
     shop.step("tests", &mut shop.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]))?;
-    let telemetry = ["nextest", "run", "-p", "tiffany-daemon", "--features", "otlp"];
-    let mut telemetry = shop.cargo(telemetry);
-    telemetry.args(["--test", "otlp", "--no-fail-fast"]);
-    shop.step("tests of telemetry", &mut telemetry)?;
+    shop.step("tests of telemetry", &mut with_feature(shop, "tiffany-daemon/otlp", "otlp"))?;
     packaging::check(shop)?;
     dashboard::check(shop)?;
-    let mistakes = ["nextest", "run", "-p", "tiffany-sim", "--features", "mutations"];
-    let mut mistakes = shop.cargo(mistakes);
-    mistakes.args(["-E", "binary(mutations)", "--no-fail-fast"]);
+    let mut mistakes = with_feature(shop, "tiffany-sim/mutations", "mutations");
     shop.step("mistakes that the tests must notice", &mut mistakes)?;
     // Illegal moves of a task's state are asserted in release builds too.
     let released = ["test", "--release", "--quiet", "-p", "tiffany-kernel", "--lib"];
     shop.step("the kernel's own tests, as released", &mut shop.cargo(released))?;
     shop.step("documentation tests", &mut shop.cargo(["test", "--workspace", "--doc"]))?;
+    // `cargo run` would choose one crate, whose dependencies have other features than those of the workspace, and build
+    // them again.
+    let programs = ["build", "--quiet", "--workspace", "--bins", "--examples"];
+    shop.step("programs", &mut shop.cargo(programs))?;
     for example in shop.examples()? {
-        // With the features that the workspace has, so that nothing is built twice.
-        let arguments = ["run", "--quiet", "-p", "tiffany", "--example", &example];
-        shop.step(&format!("example {example}"), &mut shop.cargo(arguments))?;
+        let mut program = shop.built(&format!("examples/{example}"));
+        shop.step(&format!("example {example}"), &mut program)?;
     }
     for suite in ["kernel", "durable", "history", "live"] {
-        let quick = ["run", "--quiet", "-p", "tiffany-bench", "--", suite, "--quick"];
-        shop.step(&format!("benchmark {suite}, short"), &mut shop.cargo(quick))?;
+        let mut bench = shop.built("tiffany-bench");
+        shop.step(&format!("benchmark {suite}, short"), bench.args([suite, "--quick"]))?;
     }
     python::check(shop, &[])?;
     println!("\nall checks passed");
     Ok(())
+}
+
+/// The tests of a binary that needs a feature. It is chosen among those of the workspace, not of its crate, so that
+/// dependencies keep the features they have there and are not built again.
+fn with_feature(shop: &Shop, feature: &str, binary: &str) -> Command {
+    let mut command = shop.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]);
+    command.args(["--features", feature, "--test", binary]);
+    command
 }
 
 /// The test runner, built from its crate where the machine does not have it.
@@ -335,28 +358,23 @@ fn install_packages(shop: &Shop, what: &str, packages: &[&str]) -> Result<(), St
 
 /// ThreadSanitizer holds signals back until the program calls libc to wait, and ours waits without it. And a
 /// process under it takes so long to start that one which is killed again and again comes to no end.
-const NOT_UNDER_THREAD: &[&str] = &[
-    "--skip",
-    "every_signal",
-    "--skip",
-    "a_signal_before",
-    "--skip",
-    "ctrl_c_wakes",
-    "--skip",
-    "killed_at_random_moments",
-];
+const NOT_UNDER_THREAD: &str = "every_signal|a_signal_before|ctrl_c_wakes|killed_at_random_moments";
 
 /// All tests under AddressSanitizer and ThreadSanitizer, which the nightly compiler has. (Simulated threads
 /// have a test of their own and mean nothing to these.)
 fn sanitize(shop: &Shop, _: &[String]) -> Result<(), String> {
     let suppressions = shop.root.join("xtask/tsan-suppressions.txt");
     for sanitizer in ["address", "thread"] {
-        let mut command = shop.cargo(["+nightly", "test", "-p", "tiffany", "--lib", "--tests"]);
+        let mut left_out = "random_schedules|nasty_switches".to_string();
+        if sanitizer == "thread" {
+            left_out = format!("{left_out}|{NOT_UNDER_THREAD}");
+        }
+        let mut command = shop.cargo(["+nightly", "nextest", "run", "-p", "tiffany"]);
         command
-            .args(["--no-fail-fast", "--target", "x86_64-unknown-linux-gnu", "--target-dir"])
+            .args(["--lib", "--tests", "--profile", "sanitize", "--no-fail-fast"])
+            .args(["--target", "x86_64-unknown-linux-gnu", "--target-dir"])
             .arg(shop.root.join("target").join(format!("sanitize-{sanitizer}")))
-            .args(["--", "--skip", "random_schedules", "--skip", "nasty_switches"])
-            .args(if sanitizer == "thread" { NOT_UNDER_THREAD } else { &[] })
+            .args(["-E", &format!("not test(/{left_out}/)")])
             // Unfinished durable coroutines are leaked on purpose, so leaks are no error here.
             .env("ASAN_OPTIONS", "detect_leaks=0")
             .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()))
@@ -386,9 +404,10 @@ fn kill(shop: &Shop, arguments: &[String]) -> Result<(), String> {
         _ => return Err("usage: kill [--times N]".into()),
     };
     for test in ["durable_kill", "durable_kill_kinds"] {
-        let arguments = ["test", "--release", "-p", "tiffany", "--test", test, "--", "--nocapture"];
+        let mut command = shop.cargo(["test", "--release", "-p", "tiffany", "--test", "all"]);
+        command.arg(format!("{test}::")).args(["--", "--nocapture"]);
         let half = usize::div_ceil(times, 2).to_string();
-        shop.step(test, shop.cargo(arguments).env("TIFFANY_KILLS", half))?;
+        shop.step(test, command.env("TIFFANY_KILLS", half))?;
     }
     Ok(())
 }
@@ -396,7 +415,7 @@ fn kill(shop: &Shop, arguments: &[String]) -> Result<(), String> {
 /// Random schedules of senders and reader of the mailbox, for as long as one likes.
 fn race(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     let seconds = arguments.first().map_or("60", String::as_str);
-    let test = ["test", "--release", "-p", "tiffany", "--test", "mailbox_schedules"];
+    let test = ["test", "--release", "-p", "tiffany", "--test", "all", "mailbox_schedules::"];
     let mut command = shop.cargo(test);
     shop.step("random schedules", command.env("TIFFANY_SCHEDULES_SECONDS", seconds))
 }

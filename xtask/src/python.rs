@@ -52,7 +52,7 @@ pub(crate) fn node_place(shop: &Shop) -> PathBuf {
 /// The wheel as it is given to people, in `target/wheels`.
 pub(crate) fn wheel(shop: &Shop, _: &[String]) -> Result<(), String> {
     let python = find(shop)?;
-    let wheel = build(shop, &python, &target(shop).join("wheels"), &["--release"])?;
+    let wheel = build(shop, &python, &shop.target().join("wheels"), &["--release"])?;
     println!("\nthe wheel is {0}; `pip install {0}` installs it", wheel.display());
     Ok(())
 }
@@ -99,16 +99,8 @@ fn places(shop: &Shop) -> Vec<&'static str> {
     all.into_iter().filter(|place| shop.root.join(place).is_dir()).collect()
 }
 
-/// The directory of cargo.
-fn target(shop: &Shop) -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(target) => shop.root.join(target),
-        None => shop.root.join("target"),
-    }
-}
-
 fn home(shop: &Shop) -> PathBuf {
-    target(shop).join("python")
+    shop.target().join("python")
 }
 
 /// Builds the wheel into a directory, in which it is the only one. What cargo has built is not built again.

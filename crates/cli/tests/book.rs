@@ -1,17 +1,15 @@
 //! The outputs in the book's chapters "Command line" and "Retention and backup" are those of the real binaries on a directory that is kept as
 //! files. In what is expected, `…` stands for anything.
 //!
-//! `CLI_BLESS=book cargo test -p tiffany-cli --test book` writes the outputs anew. `CLI_BLESS=golden` makes a new
+//! `CLI_BLESS=book cargo nextest run -p tiffany-cli book` writes the outputs anew. `CLI_BLESS=golden` makes a new
 //! directory; wait two minutes (a run in it sleeps so long), put the new UUIDs into the commands of the book, and then
 //! write the outputs.
-
-mod kit;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kit::{Home, clean_env, copy, finish, golden, orders, tiffany};
+use crate::kit::{Home, clean_env, copy, finish, golden, orders, tiffany};
 
 fn chapter(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src").join(name)

@@ -1,12 +1,10 @@
 //! The threat: `capture` writes a test that does not work in a project of somebody else, or replaces what is theirs.
 
-mod kit;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use kit::{Home, clean_env, finish, orders, tiffany};
+use crate::kit::{Home, clean_env, finish, orders, tiffany};
 
 #[test]
 fn a_run_becomes_a_test_and_its_fixture() {
@@ -196,7 +194,8 @@ impl Project {
         let manifest = format!(
             "[package]\nname = \"captured-shop\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
              [dependencies]\ntiffany = {{ path = {:?} }}\ntiffany-cli = {{ path = {:?} }}\n\n[workspace]\nresolver = \"3\"\n\n\
-             [profile.dev]\ndebug = \"line-tables-only\"\n",
+             [profile.dev]\ndebug = \"line-tables-only\"\n\n\
+             [profile.dev.package.\"*\"]\ndebug = false\n",
             tree.join("crates/runtime"),
             tree.join("crates/cli"),
         );

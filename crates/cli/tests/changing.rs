@@ -1,11 +1,9 @@
 //! The threat: what is said to a run gets lost, or reaches it twice, or never. Through the process that has the
 //! directory, and into the log where none has it.
 
-mod kit;
-
 use std::time::Instant;
 
-use kit::{Home, Ran, finish, orders};
+use crate::kit::{Home, Ran, finish, orders};
 use serde_json::{Value, json};
 
 /// The one promise of a run that is open.

@@ -1,11 +1,9 @@
 //! The demo: a process killed three times, seen by a ledger. It must come out well every time.
 
-mod kit;
-
 use std::fs;
 use std::process::Command;
 
-use kit::Home;
+use crate::kit::Home;
 use serde_json::Value;
 
 /// Several demos run at the same time.

@@ -1,12 +1,10 @@
 //! Every code of the command line has its section in the book, every message its code and a next step; and help,
 //! versions and completions are there.
 
-mod kit;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kit::Home;
+use crate::kit::Home;
 use tiffany_cli::CliError;
 
 fn one_of_each() -> Vec<CliError> {

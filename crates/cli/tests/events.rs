@@ -1,12 +1,10 @@
 //! `events`: what runs do in another process, as it happens; that it goes on with the next process; what it says where there is none.
 
-mod kit;
-
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-use kit::{Holder, Home, LIMIT, tiffany};
+use crate::kit::{Holder, Home, LIMIT, tiffany};
 use serde_json::Value;
 
 /// `events --json` with these options, read line by line.

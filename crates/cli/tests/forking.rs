@@ -1,9 +1,7 @@
 //! The threat: a fork that is made by a command does something nobody allowed, is not found, or says nothing when it cannot go on. Through the process that
 //! has the directory, and into the log where none has it.
 
-mod kit;
-
-use kit::Home;
+use crate::kit::{self, Home};
 use serde_json::{Value, json};
 
 /// The number of the first record of this type.

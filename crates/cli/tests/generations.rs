@@ -1,8 +1,6 @@
 //! The threat: a run whose log has begun anew is shown as if it had just been started, or cannot be reached any more.
 
-mod kit;
-
-use kit::Home;
+use crate::kit::Home;
 use serde_json::Value;
 
 /// A run of four pages that has taken two.

@@ -1,12 +1,10 @@
 //! `diff`, `export`, `backup` and `restore` as they are typed: on whole, live, damaged and absent runs and directories,
 //! while a process has the log, and with little room.
 
-mod kit;
-
 use std::fs;
 use std::path::Path;
 
-use kit::{Home, contents, finish, tiffany};
+use crate::kit::{self, Home, contents, finish, tiffany};
 
 #[test]
 fn two_runs_are_compared_on_a_terminal_and_as_json() {

@@ -1,8 +1,6 @@
 //! The threat: a command removes or compacts what it should not, says that it did and did not, or leaves a directory that cannot be opened.
 
-mod kit;
-
-use kit::Home;
+use crate::kit::{self, Home};
 use serde_json::{Value, json};
 
 fn states(home: &Home) -> Vec<(String, String)> {

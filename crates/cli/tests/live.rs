@@ -1,16 +1,14 @@
 //! What goes on: runs that are submitted, listed and watched, and the questions they have. The threat: a command that waits for an answer that nobody can
 //! give; an answer that nobody knows who gave.
 
-mod kit;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kit::served::{FREE, Served, ask};
-use kit::{Holder, Home, Ran, finish, orders, tiffany};
+use crate::kit::served::{FREE, Served, ask};
+use crate::kit::{Holder, Home, Ran, finish, orders, tiffany};
 use serde_json::{Value, json};
 
 /// A process that has the directory for a while.

@@ -1,8 +1,6 @@
 //! The threat: a look at a directory shows something wrong, or changes it. Directories as they were left, crashed,
 //! damaged, in use, read-only, of a newer version.
 
-mod kit;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use kit::served::{FREE, Served};
-use kit::{Home, finish, finish_within, tiffany};
+use crate::kit::served::{FREE, Served};
+use crate::kit::{Home, finish, finish_within, tiffany};
 use serde_json::{Value, json};
 
 /// All that only looks.

@@ -1,8 +1,6 @@
 //! The threat: metrics that cannot be had while they are wanted most, or that keep a program from its log.
 
-mod kit;
-
-use kit::Home;
+use crate::kit::Home;
 use serde_json::json;
 
 #[test]

@@ -1,13 +1,11 @@
 //! The daemon against its own OpenAPI document: schemathesis makes requests of it, good ones and bad ones, to a real process with runs in different states,
 //! and looks whether each answer is one that the document promises. `cargo xtask servers` installs it.
 
-mod kit;
-
 use std::path::PathBuf;
 use std::process::Command;
 
-use kit::served::{FREE, Served};
-use kit::{Home, LIMIT, orders};
+use crate::kit::served::{FREE, Served};
+use crate::kit::{self, Home, LIMIT, orders};
 
 /// The runs that are there, with what each waits for or came to.
 const RUNS: &[(&str, &str, &str)] = &[

@@ -1,12 +1,10 @@
 //! The threat: a replay does something, or says "identical" of what is not; a resume leaves something undone. With a
 //! program that has its own command line.
 
-mod kit;
-
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kit::{Home, Ran, clean_env, finish, orders};
+use crate::kit::{self, Home, Ran, clean_env, finish, orders};
 use serde_json::json;
 
 fn with_version(home: &Home, version: &str, arguments: &[&str]) -> Ran {

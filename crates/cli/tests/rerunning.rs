@@ -1,14 +1,12 @@
 //! `step` and `replay` of a daemon as real processes: how many there are, what becomes of them, and what they say of secrets.
 
-mod kit;
-
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use kit::served::{FREE, Served};
-use kit::{Home, LIMIT, Ran, finish, orders};
+use crate::kit::served::{FREE, Served};
+use crate::kit::{self, Home, LIMIT, Ran, finish, orders};
 use serde_json::{Value, json};
 
 /// A daemon of the program that has functions which do what they should not, with a configuration.

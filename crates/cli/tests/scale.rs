@@ -1,13 +1,11 @@
 //! The threat: what is quick with ten runs is not with ten thousand; a long log is held in memory.
 
-mod kit;
-
 use std::mem::MaybeUninit;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kit::{Home, clean_env, finish, tiffany};
+use crate::kit::{self, Home, clean_env, finish, tiffany};
 use rustix::fs::inotify;
 use tiffany::wal::{Batch, Chain, RealDisk, RecordType, Settings, Stamp, SyncWhen, Writer};
 use tiffany::{Tid, Uuid};
@@ -23,7 +21,7 @@ fn thousands_of_runs_are_listed_at_once() {
     let mut writer = writer(&home);
     let now = Stamp::from_unix_nanos(1_800_000_000_000_000_000);
     let mut batch = Batch::new();
-    // The figure that counts is that of a release build: `cargo test --release -p tiffany-cli --test scale`.
+    // The figure that counts is that of a release build: `cargo nextest run --release -p tiffany-cli scale`.
     let runs = if cfg!(debug_assertions) { 2_000 } else { 10_000 };
     for number in 0..runs {
         let mut chain = Chain::new(Uuid::from_random((number as u128) << 96 | 7));

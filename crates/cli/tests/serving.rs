@@ -1,8 +1,6 @@
 //! `serve` as a real process: what it says, what it does when it is told to end or is killed, and what it says when it cannot start. What can be asked over
 //! HTTP is tested in `crates/daemon`.
 
-mod kit;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -10,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kit::served::{FREE, Line, Served, ask, read_line};
-use kit::{Home, LIMIT, orders, tiffany};
+use crate::kit::served::{FREE, Line, Served, ask, read_line};
+use crate::kit::{self, Home, LIMIT, orders, tiffany};
 use serde_json::json;
 
 #[test]

@@ -1,7 +1,6 @@
 //! A daemon that gives its activity on, as a real process with a configuration, to real servers that are not there at first, come, are killed and come again: runs go on,
 //! nobody waits, and what was told meanwhile arrives.
 
-mod kit;
 #[path = "../../daemon/tests/sinks/server.rs"]
 mod server;
 
@@ -9,8 +8,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use kit::served::Served;
-use kit::{Home, orders};
+use crate::kit::served::Served;
+use crate::kit::{Home, orders};
 use server::{LIMIT, SECRET, Server};
 
 /// A daemon with this section in its configuration, and its log.

@@ -1,15 +1,13 @@
 //! The threat: text from a log moves somebody's terminal; colours where nobody can see them; lines that do not fit. In
 //! a terminal, and in a pipe.
 
-mod kit;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kit::{Holder, Home, LIMIT, orders, tiffany};
+use crate::kit::{Holder, Home, LIMIT, orders, tiffany};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 

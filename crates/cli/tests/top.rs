@@ -1,11 +1,9 @@
 //! `top` in a real terminal: tmux, with 80 columns and 24 lines, against a process that has runs, and on a log that nobody has.
 
-mod kit;
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use kit::{Home, orders, served::Served, tiffany};
+use crate::kit::{Home, orders, served::Served, tiffany};
 
 /// So long something may take until it is on the screen.
 const PATIENCE: Duration = Duration::from_secs(20);

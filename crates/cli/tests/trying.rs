@@ -1,10 +1,8 @@
 //! The threat: `try` says that a run would wait, and it goes on; or it does not say what it would wait for.
 
-mod kit;
-
 use std::process::Command;
 
-use kit::Home;
+use crate::kit::Home;
 
 /// What it prints after the calls that are as they were.
 fn tried(home: &Home, id: &str) -> Vec<String> {

@@ -1,7 +1,5 @@
 //! Who may do what over HTTP: tokens and roles, certificates, and what is written down of it.
 
-mod kit;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kit::{Answer, Dir, House, LIMIT, program};
+use crate::kit::{self, Answer, Dir, House, LIMIT, program};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

@@ -1,11 +1,9 @@
 //! The threat: something is changed, and the audit does not say so, or names somebody else, or has secrets in it.
 
-mod kit;
-
 use std::path::Path;
 use std::time::Instant;
 
-use kit::{Dir, House, LIMIT, program, send};
+use crate::kit::{self, Dir, House, LIMIT, program, send};
 use serde_json::json;
 use tiffany::control::{Control, Ruling};
 use tiffany_daemon::Daemon;

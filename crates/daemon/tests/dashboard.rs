@@ -1,9 +1,7 @@
 //! What a page that shows runs asks for: who one is, tasks, timeline, effects and records of a run, two runs side by side, and the page itself; and what bad
 //! requests get.
 
-mod kit;
-
-use kit::{Dir, House, program};
+use crate::kit::{self, Dir, House, program};
 use serde_json::{Value, json};
 use tiffany::control::Control;
 use tiffany::durable::run_id;

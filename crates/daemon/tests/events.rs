@@ -1,13 +1,11 @@
 //! The activity log over SSE and WebSocket: what happens is told, in order, to who watches; who comes back goes on where they were; who floods or does not
 //! answer is closed.
 
-mod kit;
-
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use crate::kit::{Dir, House, LIMIT, program, read_head, read_until, send};
 use futures_util::{SinkExt, StreamExt};
-use kit::{Dir, House, LIMIT, program, read_head, read_until, send};
 use serde_json::Value;
 use tiffany_daemon::auth::{Role, Tokens};
 use tiffany_daemon::config::Config;

@@ -1,11 +1,10 @@
 //! The threat: the disk is full while the daemon serves. Whoever wants to change something is told so with the code of the log, looking still works, the daemon
 //! stays up, and with more room everything that was acknowledged is there.
 
-mod kit;
 #[path = "../../runtime/tests/tmpfs/mod.rs"]
 mod tmpfs;
 
-use kit::{House, program};
+use crate::kit::{House, program};
 use tiffany::wal::Settings;
 use tiffany_daemon::Daemon;
 use tmpfs::Tmpfs;

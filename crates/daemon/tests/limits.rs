@@ -1,11 +1,9 @@
 //! Each limit has its answer, over a real socket: nothing hangs, nobody else is harmed, and whoever waits and tries again is served.
 
-mod kit;
-
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use kit::{Dir, House, LIMIT, read_answer, read_head, read_until, send};
+use crate::kit::{self, Dir, House, LIMIT, read_answer, read_head, read_until, send};
 use tiffany_daemon::{Daemon, Limits};
 
 fn limits() -> Limits {

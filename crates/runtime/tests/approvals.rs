@@ -1,12 +1,10 @@
 //! Approvals: questions to people that wait over restarts, are decided once, and are the fork's own in a fork. What is answered
 //! to who decides is safe in the log.
 
-mod durable_kit;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
 use serde_json::json;
 use tiffany::control::{Control, OpenApproval, Ruling};
 use tiffany::durable::{Fork, approve, receive, step};

@@ -1,6 +1,5 @@
 //! Blocking work that waits for a thread.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -8,6 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tiffany::durable::step;
 use tiffany::{Runtime, TaskError, blocking, cancel, sleep, spawn};
+
+use crate::test_process;
 
 /// As much as a busy program may have: to search for each among the others would take very long.
 #[test]
@@ -105,8 +106,7 @@ fn lacks_threads() {
 /// When the system gives no more threads, the pool asks less and less often, says so once, and grows when it can.
 #[test]
 fn a_pool_that_gets_no_thread_backs_off() {
-    let helper = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "lacks_threads", "--nocapture"])
+    let helper = test_process::command(module_path!(), "lacks_threads")
         .env("BLOCKING_LACKS_THREADS", "1")
         .output()
         .unwrap();

@@ -1,12 +1,10 @@
 //! The threat: a run that was captured for a test says something else than its log, lets out what was to be taken out, or does not notice that the program has
 //! changed.
 
-mod durable_kit;
-
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
 use serde::{Deserialize, Serialize};
 use tiffany::durable::{Fork, continue_as, receive, step};
 use tiffany::testing::{CaptureError, Captured, Over, Redaction, capture, replay_log};

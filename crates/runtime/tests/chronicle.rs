@@ -6,7 +6,6 @@
 #[path = "../../cli/examples/big_run.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is a program of its own")]
 mod big_run;
-mod history_kit;
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -15,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use history_kit::{Log, Run};
+use crate::history_kit::{Log, Run};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tiffany::history::{
@@ -386,7 +385,7 @@ fn a_run_that_is_too_long_says_so_and_nothing_that_is_not_there_is_known() {
 #[test]
 fn a_big_run_is_told_quickly() {
     let place = Place::new(Uuid::from_random(2));
-    // The figures that count are those of a release build: `cargo test --release -p tiffany --test chronicle big -- --nocapture`.
+    // The figures that count are those of a release build: `cargo nextest run --release -p tiffany --no-capture chronicle::big`.
     let tasks = if cfg!(debug_assertions) { 300 } else { 10_000 };
     let run = big_run::make(&place.root, tasks).unwrap();
     let mut chronicle = Chronicle::new(&place.root, run);

@@ -1,8 +1,6 @@
 //! Waiting for descriptors nobody told us anything about: closed ones, reused ones, files, and ours
 //! through `read_wait`. Never a hang, never a spin.
 
-mod bounded;
-
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -10,7 +8,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use bounded::check;
+use crate::bounded::check;
 use tiffany::io::Async;
 use tiffany::net::{TcpListener, UdpSocket, UnixStream};
 use tiffany::{ErrorKind, blocking, cancel, gather, read_wait, sleep, spawn, timeout, write_wait};

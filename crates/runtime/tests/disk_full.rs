@@ -1,16 +1,14 @@
 //! The threat: a disk that is really full, which a small tmpfs is here. The log stops with a message, nobody is told anything
 //! that is not true, and with more room the runs go on where they were.
 
-mod tmpfs;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
+use crate::tmpfs::Tmpfs;
 use tiffany::durable::step;
 use tiffany::wal::Settings;
 use tiffany::{RunError, Runtime, TaskError};
-use tmpfs::Tmpfs;
 
 const STEPS: usize = 400;
 

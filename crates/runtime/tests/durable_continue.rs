@@ -1,12 +1,10 @@
 //! Runs that begin anew by `continue_as`: what stays, what goes, and what is refused.
 
-mod durable_kit;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
 
-use durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
 use serde_json::Value;
 use tiffany::durable::{continue_as, external_promise, receive, run_id, send, step_with};
 use tiffany::wal::{Batch, Chain, RecordType, Stamp};

@@ -1,8 +1,6 @@
 //! Durable runs reached from outside: through the socket of the process that has the log, and on a log that nobody
 //! has. What is answered is safe.
 
-mod durable_kit;
-
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tiffany::control::{Control, Decision};
 use tiffany::durable::{Fork, external_promise, on_question, receive, step, step_with};

@@ -1,10 +1,10 @@
-//! The threat: what a durable run writes changes without anybody meaning it. Logs of runs that do a bit of everything are kept as files: `runs-v2` is what today's
-//! program writes on a simulated machine, byte for byte, and `runs-v1` is what it wrote before `RunStart` had `rules`. Today's program must understand both wherever
-//! they end, each by its own rules, and a reader that shares no code with this one must find every record as the book says.
+//! The threat: what a durable run writes changes without anybody meaning it. Logs of runs that do a bit
+//! of everything are kept as files: `runs-v2` is what today's program writes on a simulated machine,
+//! byte for byte, and `runs-v1` is what it wrote before `RunStart` had `rules`. Today's program must
+//! understand both wherever they end, each by its own rules, and a reader that shares no code with this
+//! one must find every record as the book says.
 //!
-//! `WAL_BLESS=1 cargo test -p tiffany --test durable_golden` writes `runs-v2` again. Its files name lines of this one.
-
-mod durable_kit;
+//! `WAL_BLESS=1 cargo nextest run -p tiffany durable_golden` writes `runs-v2` again. It names lines of this file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable_kit::Dir;
+use crate::durable_kit::Dir;
 use serde_json::Value;
 use tiffany::control::{RunQuery, State};
 use tiffany::durable::{

@@ -2,14 +2,12 @@
 //! to which every step appends a synced line when it is done. Nothing that was written down is done again, and
 //! nothing is left out.
 
-mod durable_kit;
-
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use durable_kit::{TO_BE_KILLED, kill_until_over};
+use crate::durable_kit::{TO_BE_KILLED, kill_until_over};
 use tiffany::durable::step;
 use tiffany::wal::Settings;
 use tiffany::{Runtime, TaskError, gather, sleep, try_spawn};
@@ -83,7 +81,7 @@ fn one_run(number: u64) -> usize {
     let dir = std::env::temp_dir().join(format!("tiffany-kill-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("it can be made");
-    let kills = kill_until_over(&dir, 11 + number, (6, 8, 3));
+    let kills = kill_until_over(module_path!(), &dir, 11 + number, (6, 8, 3));
     let ledger = std::fs::read_to_string(dir.join("ledger")).expect("there is a ledger");
     let outcome = std::fs::read_to_string(dir.join("outcome")).expect("there is an outcome");
     let entries: Vec<&str> = ledger.lines().collect();

@@ -1,14 +1,12 @@
 //! Processes that are killed with SIGKILL at random moments while their runs send each other messages, keep checkpoints and undo what they did: each
 //! message comes once and in order, what was kept is not lost, and everything that was booked is unbooked.
 
-mod durable_kit;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use durable_kit::{Dir, TO_BE_KILLED, kill_until_over};
+use crate::durable_kit::{Dir, TO_BE_KILLED, kill_until_over};
 use tiffany::durable::{StepError, receive, run_id, saga, send, step_with};
 use tiffany::wal::Settings;
 use tiffany::{Runtime, TaskError};
@@ -92,7 +90,7 @@ fn killed_at_random_moments() {
     }
     let dir = Dir::new();
     std::fs::create_dir_all(&dir.0).expect("it can be made");
-    let kills = kill_until_over(&dir.0, 31, (10, 20, 2));
+    let kills = kill_until_over(module_path!(), &dir.0, 31, (10, 20, 2));
     let ledger = std::fs::read_to_string(dir.0.join("ledger")).expect("there is a ledger");
     check(&ledger, kills);
 }

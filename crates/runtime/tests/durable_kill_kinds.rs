@@ -1,15 +1,13 @@
 //! A process that is killed with SIGKILL at random moments, against a ledger with the key of every piece of work that was
 //! done: what may be done at most once is never done twice, and what is done again is done under its key.
 
-mod durable_kit;
-
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use durable_kit::{TO_BE_KILLED, kill_until_over};
+use crate::durable_kit::{TO_BE_KILLED, kill_until_over};
 use tiffany::durable::{Retry, step_with};
 use tiffany::wal::Settings;
 use tiffany::{ErrorKind, Runtime, TaskError};
@@ -85,7 +83,7 @@ fn one_run(number: u64) -> usize {
     let dir = std::env::temp_dir().join(format!("tiffany-kill-kinds-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("it can be made");
-    let kills = kill_until_over(&dir, 23 + number, (6, 8, 3));
+    let kills = kill_until_over(module_path!(), &dir, 23 + number, (6, 8, 3));
     let ledger = std::fs::read_to_string(dir.join("ledger")).expect("there is a ledger");
     let outcome = std::fs::read_to_string(dir.join("outcome")).expect("there is an outcome");
     // By kind and round: the numbers and keys of its attempts.

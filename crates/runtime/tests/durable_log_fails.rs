@@ -1,8 +1,6 @@
 //! The threat: the disk refuses a write while steps are under way, on real threads. The runs stop with an error that says so, nobody waits for ever,
 //! nothing continues as if it were safe, and a restart completes everything. Until its last step has ended the process keeps the directory.
 
-mod durable_kit;
-
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
+use crate::test_process::arguments;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tiffany::durable::{StepError, external_promise, step, step_with};
 use tiffany::wal::{RealDisk, Settings, Writer};
@@ -140,7 +139,7 @@ fn a_disk_that_refuses_while_steps_are_under_way() {
     let life = Command::new("sh")
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "a_disk_that_refuses_while_steps_are_under_way", "--nocapture"])
+        .args(arguments(module_path!(), "a_disk_that_refuses_while_steps_are_under_way"))
         .env("TIFFANY_FIRST_LIFE", &dir.0)
         .output()
         .unwrap();
@@ -210,7 +209,7 @@ fn the_directory_is_held_until_the_last_step_has_ended() {
     let mut life = Command::new("sh")
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "the_directory_is_held_until_the_last_step_has_ended", "--nocapture"])
+        .args(arguments(module_path!(), "the_directory_is_held_until_the_last_step_has_ended"))
         .env("TIFFANY_FIRST_LIFE", &dir.0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,11 +1,9 @@
 //! Runs made of state machines, whose log begins anew with a snapshot of all of them.
 
-mod durable_kit;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tiffany::durable::{

@@ -1,11 +1,9 @@
 //! The threat: a fork does something to the world that nobody allowed, does again what its parent did, changes its parent, or is another one after
 //! a restart.
 
-mod durable_kit;
-
 use std::sync::{Arc, Mutex};
 
-use durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
 use tiffany::durable::{
     DurableRun, Fork, TimeTravel, external_promise, receive, run_id, send, step_with,
 };

@@ -1,12 +1,10 @@
 //! Files through the pool.
 
-mod bounded;
-
 use std::io::{ErrorKind, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bounded::check;
+use crate::bounded::check;
 use tiffany::fs::{self, File};
 use tiffany::{blocking, cancel, gather, sleep, spawn, try_spawn};
 

@@ -1,8 +1,6 @@
 //! Where two runs part: what must differ is not told, and what differs is told where it is.
 
-mod history_kit;
-
-use history_kit::{Log, ROOT, Run};
+use crate::history_kit::{Log, ROOT, Run};
 use tiffany::history::{Diff, DiffSettings, DifferenceKind, diff};
 use tiffany::wal::RecordType;
 

@@ -1,10 +1,8 @@
 //! A run for other programs: the shape of what they read, and that it says what happened.
 
-mod history_kit;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use history_kit::{Log, Run};
+use crate::history_kit::{Log, Run};
 use serde_json::Value;
 use tiffany::history::{Format, export};
 use tiffany::wal::RecordType;

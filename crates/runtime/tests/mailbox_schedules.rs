@@ -1,28 +1,17 @@
 //! The cross-thread path under random schedules: senders and a reader that sleeps, on simulated threads.
 //!
-//! `TIFFANY_SCHEDULES_SECONDS=600 cargo nextest run --release -p tiffany --test mailbox_schedules` runs it
+//! `TIFFANY_SCHEDULES_SECONDS=600 cargo test --release -p tiffany --test all mailbox_schedules::` runs it
 //! for ten minutes. A failure prints the schedule that repeats it.
 
 use std::time::{Duration, Instant};
 
 use shuttle::sync::{Arc, Condvar};
 
-/// The simulated means of synchronisation that the mailbox finds here.
-mod primitives {
-    pub(crate) use shuttle::sync::Mutex;
-    use shuttle::sync::MutexGuard;
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, Ordering};
-
-    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock().unwrap()
-    }
-}
-
 #[path = "../src/host/mailbox.rs"]
 mod mailbox;
 
+use crate::primitives::Mutex;
 use mailbox::Mailbox;
-use primitives::Mutex;
 
 /// What wakes the reader: the eventfd of the real loop, and how often it was rung.
 #[derive(Default)]

@@ -1,7 +1,5 @@
 //! Metrics: they say what happened, in a text that others can read, and neither a busy loop nor many names break that.
 
-mod metrics_kit;
-
 use std::collections::BTreeSet;
 use std::future::IntoFuture;
 use std::path::{Path, PathBuf};
@@ -9,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use metrics_kit::{check_histograms, parse};
+use crate::metrics_kit::{check_histograms, parse};
 use tiffany::control::Control;
 use tiffany::durable::{QueueSettings, Retry, receive, step, step_with};
 use tiffany::metrics::{CATALOGUE, Reading, Snapshot};

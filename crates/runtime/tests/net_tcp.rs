@@ -1,14 +1,12 @@
 //! TCP over loopback: what partial transfers, ends of streams, refusals and sharing must look like.
 
-mod bounded;
-
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use bounded::check;
+use crate::bounded::check;
 use tiffany::net::{TcpListener, TcpStream};
 use tiffany::{
     Handler, SystemCall, Tid, Verdict, cancel, gather, sleep, spawn, timeout, try_spawn, yield_now,

@@ -1,11 +1,9 @@
 //! UDP over loopback.
 
-mod bounded;
-
 use std::io;
 use std::time::Duration;
 
-use bounded::check;
+use crate::bounded::check;
 use tiffany::net::UdpSocket;
 use tiffany::{sleep, spawn, timeout};
 

@@ -1,12 +1,10 @@
 //! Unix sockets, in a directory that goes away with the test.
 
-mod bounded;
-
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bounded::check;
+use crate::bounded::check;
 use tiffany::net::{UnixDatagram, UnixListener, UnixStream};
 use tiffany::testing::TestScheduler;
 use tiffany::{Runtime, gather, sleep, try_spawn};

@@ -1,13 +1,11 @@
 //! Real child processes.
 
-mod bounded;
-
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use bounded::check;
+use crate::bounded::check;
 use tiffany::io::Lines;
 use tiffany::process::Command;
 use tiffany::{cancel, sleep, spawn};

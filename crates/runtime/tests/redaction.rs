@@ -1,12 +1,10 @@
 //! What redaction means for runs: they work with real values, come back with placeholders, and are the same runs as before; and what is refused.
 
-mod durable_kit;
-
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use durable_kit::Dir;
+use crate::durable_kit::Dir;
 use serde::{Deserialize, Serialize};
 use tiffany::durable::{
     DurableAgent, Fork, StepError, patched, receive, run_id, send, step, step_with,

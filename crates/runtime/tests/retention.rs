@@ -1,14 +1,12 @@
 //! The threat: a rule, a command or a collection takes what is still needed: a run that goes on, the parent of a fork, a blob that is named, an id that must not be
 //! run twice.
 
-mod durable_kit;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
 use tiffany::control::Control;
 use tiffany::durable::{DurableRun, Fork, TimeTravel, receive, run_id, send, step};
 use tiffany::history::{DiffSettings, Outcome, diff};

@@ -1,10 +1,8 @@
 //! Signals to this very process.
 
-mod bounded;
-
 use std::time::Duration;
 
-use bounded::check;
+use crate::bounded::check;
 use rustix::process::{Signal as Number, getpid, kill_process};
 use tiffany::signal::{Signal, ctrl_c, signal};
 use tiffany::{cancel, sleep, spawn, timeout};

@@ -1,24 +1,13 @@
 //! Readers of the activity log that wait, under random schedules of simulated threads: none of them sleeps while there is something to read.
 //!
-//! `TIFFANY_SCHEDULES_SECONDS=600 cargo nextest run --release -p tiffany --test sleeper_schedules` runs it for ten minutes. A failure prints the schedule
-//! that repeats it.
+//! `TIFFANY_SCHEDULES_SECONDS=600 cargo test --release -p tiffany --test all sleeper_schedules::` runs it
+//! for ten minutes. A failure prints the schedule that repeats it.
 
 use std::sync::atomic::Ordering as StdOrdering;
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use shuttle::sync::{Arc, Condvar, Mutex};
-
-/// The simulated means of synchronisation that the file finds here.
-mod primitives {
-    pub(crate) use shuttle::sync::Mutex;
-    use shuttle::sync::MutexGuard;
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, Ordering};
-
-    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock().unwrap()
-    }
-}
 
 #[path = "../src/activity/sleeper.rs"]
 mod sleeper;

@@ -1,11 +1,9 @@
 //! The threat: a look at a run's past shows what was not so, does something in the world, or unwinds the code it looks at.
 
-mod durable_kit;
-
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
 use tiffany::durable::{TimeTravel, step};
 use tiffany::wal::View;
 use tiffany::{

@@ -1,8 +1,6 @@
 //! The threat: what is proposed where code and log part does not say which code is for old runs, and which for new ones.
 
-mod durable_kit;
-
-use durable_kit::Dir;
+use crate::durable_kit::{Dir, ms};
 use tiffany::durable::{Trial, receive, step};
 use tiffany::{Builder, Runtime, TaskError};
 
@@ -37,7 +35,7 @@ fn a_proposal_says_which_code_is_for_whom() {
     let dir = Dir::new();
     let mut runtime = dir.builder().register("order", order).build().unwrap();
     let run = runtime.submit::<String>("order", "o", &"tea").unwrap();
-    runtime.run(async { tiffany::sleep(durable_kit::ms(1000)).await }).unwrap();
+    runtime.run(async { tiffany::sleep(ms(1000)).await }).unwrap();
     drop(runtime);
     let proposed = |program: Builder| {
         let trial = Trial::of(program, &dir.0, run.uuid()).unwrap();

@@ -2,17 +2,14 @@
 //! the disk is full, bytes change, the log goes on meanwhile. There must be the old backup or the new one, the log
 //! must be as it was, and half of anything must not pass for the whole.
 
-mod backup_kit;
-mod wal_kit;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use backup_kit::{World, again, dest, read, restore, sweep, take};
+use crate::backup_kit::{World, again, dest, read, restore, sweep, take};
+use crate::wal_kit::{Act, Play, Step, root, run_id, run_path, small};
 use tiffany::wal::backup::{self, BackupError, Over, Pace};
 use tiffany::wal::sim::{Operation, SimDisk, Survivors};
 use tiffany::wal::{Barrier, Disk, LogError, OpenMode, View, Writer};
-use wal_kit::{Act, Play, Step, root, run_id, run_path, small};
 
 /// What must be there after a backup was stopped somewhere.
 fn after_backup(world: &World, disk: &SimDisk, done: bool) -> Result<(), String> {

@@ -2,21 +2,19 @@
 //! or older than the commit log, and copies of a live directory made file by file. A run comes back as new as its file,
 //! or it is refused and its file stays as it is. It is never rolled back in silence.
 
-mod wal_kit;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::wal_kit::{Act, Model, Play, Step, everything, keeping, root, run_id, run_path, small};
 use tiffany::durable::{continue_as, step};
 use tiffany::wal::sim::{SimDisk, Survivors};
 use tiffany::wal::{
     Disk, LogError, OpenMode, Reader, RealDisk, RunReader, RunState, Settings, View, Writer,
 };
 use tiffany::{Runtime, TaskError, Uuid};
-use wal_kit::{Act, Model, Play, Step, everything, keeping, root, run_id, run_path, small};
 
 /// Puts a file onto a simulated disk.
 fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {

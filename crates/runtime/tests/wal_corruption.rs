@@ -2,14 +2,12 @@
 //! segment, of the index and of a blob is changed, and every file is cut at every byte: the log comes back whole, or
 //! it says what is lost. It never panics and never lies.
 
-mod wal_kit;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::wal_kit::{Act, Model, Play, Step, count_lines, root, run_id, run_path, small};
 use tiffany::wal::sim::{SimDisk, Survivors};
 use tiffany::wal::{Disk, Flaw, LogError, RunReader, Settings, View, read_blob};
-use wal_kit::{Act, Model, Play, Step, count_lines, root, run_id, run_path, small};
 
 /// Three runs in four blocks, one of them with a blob; the process was killed and left all of it in the files.
 fn killed(survivors: Survivors) -> (SimDisk, Play) {

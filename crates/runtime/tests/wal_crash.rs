@@ -2,15 +2,13 @@
 //! the disk, with nothing, all or some of the unsynced bytes left, then recovery, then more of the same.
 //! And the test of the tests: every sync that is left out and every write that comes late is noticed.
 
-mod wal_kit;
-
+use crate::wal_kit::{Act, Play, Step, everything, keeping, read_all, root, run_id, small};
 use tiffany::Tid;
 use tiffany::wal::sim::{Operation, Part, SimDisk, Survivors};
 use tiffany::wal::{
     Barrier, Batch, Chain, Disk, LogError, RecordType, Recovery, RunState, Settings, Stamp,
     SyncWhen, Writer,
 };
-use wal_kit::{Act, Play, Step, everything, keeping, read_all, root, run_id, small};
 
 /// A way in which a disk can lie.
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +149,7 @@ fn what_takes_the_place_of_a_file_is_durable_before_whatever_the_settings_say() 
             let what = format!("operation {at}, {survivors:?}");
             assert!(recovery.refused.is_empty(), "{what}: {:?}", recovery.refused);
             let there = read_all(&disk, &writer).unwrap_or_else(|error| panic!("{what}: {error}"));
-            for run in [1, 2].map(wal_kit::run_id) {
+            for run in [1, 2].map(run_id) {
                 let known = play.models.iter().chain([&model]).filter_map(|model| model.get(&run));
                 let fits = known.into_iter().any(|known| *known == there[&run]);
                 assert!(fits, "{what}: {run}");

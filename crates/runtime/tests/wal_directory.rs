@@ -1,20 +1,19 @@
 //! The threat: the directory itself. Two processes on one, one that goes away, one that may not be written, more
 //! runs than descriptors, a log that is opened again and again. On the real disk.
 
-mod wal_kit;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use crate::test_process;
+use crate::wal_kit::{run_id, small};
 use tiffany::wal::{
     Batch, Chain, LogError, LogThread, Notice, RealDisk, RecordType, Recovery, RunReader, RunState,
     Settings, Stamp, Writer,
 };
 use tiffany::{Tid, Uuid};
-use wal_kit::{run_id, small};
 
 /// A directory that goes when it is dropped.
 struct Scratch(PathBuf);
@@ -61,9 +60,7 @@ fn holder() {
 #[test]
 fn a_second_process_is_told_who_has_the_directory() {
     let scratch = Scratch::new("lock");
-    let me = std::env::current_exe().unwrap();
-    let mut other = Command::new(me)
-        .args(["--exact", "holder", "--nocapture"])
+    let mut other = test_process::command(module_path!(), "holder")
         .env("WAL_HOLD", scratch.log())
         .stdout(Stdio::piped())
         .spawn()
@@ -100,8 +97,7 @@ fn forker() {
 
 /// Runs a test that opens the log and forks, kills its process, and returns the ids of that process and of its child.
 fn killed_parent(test: &str, variable: &str, scratch: &Scratch) -> (u32, u32) {
-    let mut parent = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
+    let mut parent = test_process::command(module_path!(), test)
         .env(variable, scratch.log())
         .stdout(Stdio::piped())
         .spawn()
@@ -218,8 +214,7 @@ fn a_killed_process_loses_nothing_it_reported() {
     let scratch = Scratch::new("kill");
     let mut reported = [0_u64; 3];
     for round in 0..12 {
-        let mut scribe = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "scribe", "--nocapture"])
+        let mut scribe = test_process::command(module_path!(), "scribe")
             .env("WAL_SCRIBE", scratch.log())
             .stdout(Stdio::piped())
             .spawn()
@@ -369,7 +364,7 @@ fn a_process_with_few_descriptors_loses_none_to_others_for_good() {
         let miser = Command::new("sh")
             .args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")])
             .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "miser", "--nocapture"])
+            .args(test_process::arguments(module_path!(), "miser"))
             .env("WAL_MISER", &log)
             .output()
             .unwrap();

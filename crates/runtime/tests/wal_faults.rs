@@ -2,15 +2,13 @@
 //! with the first cause, and opening it again on a healthy disk finds all that was durable. Signals that interrupt a
 //! call, and a lack of descriptors that passes, are no failures.
 
-mod wal_kit;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::wal_kit::calls::{Made, Need};
+use crate::wal_kit::{Act, Play, Step, everything, keeping, root, run_id, run_path, small};
 use tiffany::wal::sim::{Operation, Part, SimDisk, Survivors};
 use tiffany::wal::{Barrier, LogError, Settings};
-use wal_kit::calls::{Made, Need};
-use wal_kit::{Act, Play, Step, everything, keeping, root, run_id, run_path, small};
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;

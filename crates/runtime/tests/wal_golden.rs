@@ -2,21 +2,19 @@
 //! commits must make the same bytes, today's code must open it, and a reader that shares no code with this one (in
 //! Python, written from the book) must find every checksum right.
 //!
-//! `WAL_BLESS=1 cargo test -p tiffany --test wal_golden` writes the files anew.
-
-mod wal_kit;
+//! `WAL_BLESS=1 cargo nextest run -p tiffany wal_golden` writes the files anew.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use crate::wal_kit::{Act, Play, ROOT, Step, root, run_id, small};
 use tiffany::wal::sim::{SimDisk, Survivors};
 use tiffany::wal::{
     Batch, Chain, LogThread, Notice, RealDisk, RecordType, Settings, Stamp, Writer,
 };
 use tiffany::{Tid, Uuid};
-use wal_kit::{Act, Play, ROOT, Step, root, run_id, small};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")

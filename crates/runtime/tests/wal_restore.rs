@@ -2,17 +2,14 @@
 //! something that is not of a log. There must be the log that was there or the new one, or a directory that nobody
 //! opens and that the next restore puts right; and what is not ours must stay.
 
-mod backup_kit;
-mod wal_kit;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use backup_kit::{World, again, dest, read, restore, sweep, take};
+use crate::backup_kit::{World, again, dest, read, restore, sweep, take};
+use crate::wal_kit::{Act, Model, Play, small};
 use tiffany::wal::backup::{self, BackupError, Over};
 use tiffany::wal::sim::{Operation, SimDisk, Survivors};
 use tiffany::wal::{Barrier, Disk, LogError, OpenMode, Writer};
-use wal_kit::{Act, Model, Play, small};
 
 const ENOSPC: i32 = 28;
 

@@ -1,19 +1,17 @@
 //! The threat: the threads around the log. What is reported durable is durable, in order, whoever hands in and
 //! however busy the disk is; a failure reaches everybody; nothing hangs at the end.
 
-mod wal_kit;
-
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use crate::wal_kit::{read_all, root, run_id, small};
 use tiffany::wal::sim::{Part, SimDisk, Survivors};
 use tiffany::wal::{
     Barrier, Batch, Chain, LogError, LogThread, Notice, RecordType, RunReader, Settings, Stamp,
     SyncWhen, Ticket, Writer,
 };
 use tiffany::{Tid, Uuid};
-use wal_kit::{read_all, root, run_id, small};
 
 fn start(disk: &SimDisk, settings: Settings) -> (LogThread, Receiver<Notice>) {
     let (writer, _) = Writer::open(Arc::new(disk.clone()), root(), settings).unwrap();

@@ -1,21 +1,19 @@
 //! The threat: who only looks at a log sees something else than its owner will, or changes something. After a crash at
 //! any operation a view shows what recovery then finds, to the byte, and the disk is as it was.
 
-mod wal_kit;
-
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::wal_kit::{Act, Play, ROOT, Step, everything, root, run_id, small};
 use tiffany::Uuid;
 use tiffany::wal::sim::{SimDisk, Survivors};
 use tiffany::wal::{
     Barrier, Disk, DiskFile, Locking, LogError, OpenMode, Recovery, RunEntry, RunReader, RunState,
     Settings, View,
 };
-use wal_kit::{Act, Play, ROOT, Step, everything, root, run_id, small};
 
 fn all_files(disk: &SimDisk) -> BTreeMap<PathBuf, Vec<u8>> {
     disk.paths().into_iter().map(|path| (path.clone(), disk.contents(&path).unwrap())).collect()

@@ -781,7 +781,7 @@ fn a_program_takes_the_same_way_watched_or_not() {
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(check)) {
             eprintln!(
-                "repeat with: TIFFANY_SEED={seed} cargo test -p tiffany --test watched_or_not"
+                "repeat with: TIFFANY_SEED={seed} cargo nextest run -p tiffany watched_or_not"
             );
             resume_unwind(panic);
         }

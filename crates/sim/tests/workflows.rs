@@ -1,8 +1,6 @@
 //! The runtime's own workflows, which use everything that durable runs can do, crashed everywhere.
 
-mod kit;
-
-use kit::Written;
+use crate::kit::{self, Written};
 
 fn check(name: &str, written: Written) {
     let (_, report) = kit::ALL.iter().find(|(known, _)| *known == name).expect("it is there");

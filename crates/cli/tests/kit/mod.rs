@@ -1,6 +1,5 @@
 //! What the tests of the command line have in common: the real binaries, directories of their own, and a limit on
 //! how long anything may take.
-#![allow(dead_code, reason = "each test uses some of it")]
 
 pub(crate) mod served;
 

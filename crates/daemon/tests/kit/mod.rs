@@ -1,8 +1,6 @@
 //! What the tests of the daemon share: one on a thread of its own, in a directory of its own and on a port that was free, and a small client that does
 //! only what it is told.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -18,13 +16,13 @@ use tiffany::{AgentTask, Builder, Runtime, RuntimeHandle, TaskContext, TaskError
 use tiffany_daemon::{Daemon, Limits};
 
 /// Nothing takes longer than this.
-pub const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A directory that goes when it is dropped.
-pub struct Dir(pub PathBuf);
+pub(crate) struct Dir(pub(crate) PathBuf);
 
 impl Dir {
-    pub fn new() -> Dir {
+    pub(crate) fn new() -> Dir {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("tiffany-daemon-{}-{number}", std::process::id());
@@ -62,7 +60,7 @@ impl AgentTask for Clings {
 }
 
 /// The functions that tests start.
-pub fn program() -> Builder {
+pub(crate) fn program() -> Builder {
     Runtime::builder()
         .register("echo", |value: Value| async move { Ok::<_, TaskError>(value) })
         .register("fail", |why: String| async move { Err::<(), _>(TaskError::failed(why)) })
@@ -123,23 +121,23 @@ pub fn program() -> Builder {
 }
 
 /// A daemon on a thread of its own.
-pub struct House {
-    pub address: SocketAddr,
+pub(crate) struct House {
+    pub(crate) address: SocketAddr,
     handle: RuntimeHandle,
     wanted: Arc<AtomicBool>,
     thread: Option<JoinHandle<bool>>,
 }
 
 impl House {
-    pub fn open(dir: &Dir) -> House {
+    pub(crate) fn open(dir: &Dir) -> House {
         House::with(dir, Limits::default())
     }
 
-    pub fn with(dir: &Dir, limits: Limits) -> House {
+    pub(crate) fn with(dir: &Dir, limits: Limits) -> House {
         House::of(&dir.0, move |dir| Daemon::new(program(), dir).limits(limits))
     }
 
-    pub fn of(dir: &Path, make: impl FnOnce(PathBuf) -> Daemon + Send + 'static) -> House {
+    pub(crate) fn of(dir: &Path, make: impl FnOnce(PathBuf) -> Daemon + Send + 'static) -> House {
         let dir = dir.to_owned();
         let wanted = Arc::new(AtomicBool::new(true));
         let (is_wanted, (tell, told)) = (Arc::clone(&wanted), channel());
@@ -155,45 +153,51 @@ impl House {
     }
 
     /// Asks it to end.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.wanted.store(false, Ordering::SeqCst);
         self.handle.nudge();
     }
 
     /// Ends it. `true`: no step was cut off.
-    pub fn close(mut self) -> bool {
+    pub(crate) fn close(mut self) -> bool {
         self.end();
         self.thread.take().unwrap().join().unwrap()
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[], "")
     }
 
-    pub fn post(&self, path: &str, body: &str) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
         self.ask("POST", path, &[], body)
     }
 
-    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
         let mut line = self.connect();
         send(&mut line, method, path, headers, body);
         read_answer(&mut line)
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let line = TcpStream::connect(self.address).unwrap();
         line.set_read_timeout(Some(LIMIT)).unwrap();
         line
     }
 
     /// Starts a run.
-    pub fn submit(&self, function: &str, id: &str, input: &str) -> Answer {
+    pub(crate) fn submit(&self, function: &str, id: &str, input: &str) -> Answer {
         let body = format!("{{\"function\":\"{function}\",\"id\":\"{id}\",\"input\":{input}}}");
         self.post("/api/v1/runs", &body)
     }
 
     /// Waits until a run is in a state.
-    pub fn wait_for(&self, run: &str, state: &str) -> Value {
+    pub(crate) fn wait_for(&self, run: &str, state: &str) -> Value {
         let begun = Instant::now();
         loop {
             let shown = self.get(&format!("/api/v1/runs/{run}?wait=1")).json();
@@ -216,7 +220,13 @@ impl Drop for House {
 }
 
 /// Writes a request that keeps the line open.
-pub fn send(line: &mut TcpStream, method: &str, path: &str, headers: &[(&str, &str)], body: &str) {
+pub(crate) fn send(
+    line: &mut TcpStream,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) {
     let mut text = format!("{method} {path} HTTP/1.1\r\n");
     let is_given = |name: &str| headers.iter().any(|(given, _)| *given == name);
     if !is_given("host") {
@@ -236,21 +246,21 @@ pub fn send(line: &mut TcpStream, method: &str, path: &str, headers: &[(&str, &s
 
 /// What came back.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub head: String,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// The status and the code of an error.
     #[track_caller]
-    pub fn problem(&self) -> (u16, String) {
+    pub(crate) fn problem(&self) -> (u16, String) {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let problem = self.json();
         assert_eq!(problem["status"], self.status, "{problem}");
@@ -260,7 +270,7 @@ impl Answer {
         (self.status, problem["code"].as_str().unwrap().to_owned())
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (known, value) = line.split_once(": ")?;
             known.eq_ignore_ascii_case(name).then_some(value.trim())
@@ -269,7 +279,7 @@ impl Answer {
 }
 
 /// Reads the head of an answer, and no more.
-pub fn read_head(line: &mut TcpStream) -> String {
+pub(crate) fn read_head(line: &mut TcpStream) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -281,7 +291,7 @@ pub fn read_head(line: &mut TcpStream) -> String {
     String::from_utf8(head).unwrap()
 }
 
-pub fn read_answer(line: &mut TcpStream) -> Answer {
+pub(crate) fn read_answer(line: &mut TcpStream) -> Answer {
     let head = read_head(line);
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let answer = Answer { status, head, body: String::new() };
@@ -299,7 +309,7 @@ pub fn read_answer(line: &mut TcpStream) -> Answer {
 }
 
 /// The next piece of a body that comes in pieces. `None`: it was the last one.
-pub fn read_chunk(line: &mut TcpStream) -> Option<Vec<u8>> {
+pub(crate) fn read_chunk(line: &mut TcpStream) -> Option<Vec<u8>> {
     let mut size = String::new();
     let mut byte = [0];
     while !size.ends_with("\r\n") {
@@ -314,7 +324,7 @@ pub fn read_chunk(line: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 /// Reads a stream until something is in it.
-pub fn read_until(line: &mut TcpStream, seen: &mut String, wanted: &str) {
+pub(crate) fn read_until(line: &mut TcpStream, seen: &mut String, wanted: &str) {
     let begun = Instant::now();
     while !seen.contains(wanted) {
         assert!(begun.elapsed() < LIMIT, "no {wanted} in {seen}");

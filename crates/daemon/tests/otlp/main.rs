@@ -1,5 +1,4 @@
 //! The threat: telemetry that a collector cannot read, that is lost without a word while the collector is away, or that keeps a run waiting.
-#![cfg(feature = "otlp")]
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

@@ -7,8 +7,8 @@ use futures_util::StreamExt;
 use serde_json::Value;
 use tiffany_daemon::sinks::{Address, NatsSettings, Settings};
 
-use crate::server::{LIMIT, SECRET, Server};
-use crate::watched::{Watched, check};
+use super::server::{LIMIT, SECRET, Server};
+use super::watched::{Watched, check};
 
 fn url(server: &Server) -> String {
     format!("nats://ada:{SECRET}@127.0.0.1:{}", server.port)

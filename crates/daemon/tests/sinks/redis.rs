@@ -7,8 +7,8 @@ use redis::streams::{StreamId, StreamRangeReply};
 use serde_json::Value;
 use tiffany_daemon::sinks::{Address, RedisSettings, Settings};
 
-use crate::server::{SECRET, Server};
-use crate::watched::{Watched, check};
+use super::server::{SECRET, Server};
+use super::watched::{Watched, check};
 
 fn url(server: &Server) -> String {
     format!("redis://:{SECRET}@127.0.0.1:{}", server.port)

@@ -11,7 +11,7 @@ use tiffany::pal::{self, progress};
 use tiffany::{Runtime, RuntimeHandle};
 use tiffany_daemon::sinks::{Settings, Sinks};
 
-use crate::server::{LIMIT, SECRET};
+use super::server::{LIMIT, SECRET};
 
 /// What a runtime is told to do: so many events in a run.
 type Order = u64;

@@ -4,7 +4,7 @@ use tiffany::durable::receive;
 use tiffany::pal::{Wanted, progress};
 use tiffany::{Builder, TaskError, spawn};
 
-use crate::kit::{Dir, all, short};
+use super::kit::{Dir, all, short};
 
 fn program(builder: Builder) -> Builder {
     builder.register("wait", |()| async {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tiffany::pal::{Detail, LogLevel, Settings, Told, Wanted, log};
 use tiffany::{Runtime, handle, sleep, yield_now};
 
-use crate::kit::LIMIT;
+use super::kit::LIMIT;
 
 #[test]
 fn readers_on_their_own_threads_see_all_of_it_in_order() {

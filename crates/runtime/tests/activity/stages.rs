@@ -9,7 +9,7 @@ use tiffany::{
 };
 use tiffany::{SystemCall, Verdict};
 
-use crate::kit::{Dir, all, short, watch};
+use super::kit::{Dir, all, short, watch};
 
 fn everything() -> Wanted {
     Wanted::new().detail(Detail::All)

@@ -6,7 +6,7 @@ use tiffany::durable::{Retry, attempt, step, step_with};
 use tiffany::pal::{Data, LogLevel, Stage, Wanted};
 use tiffany::{Runtime, TaskError};
 
-use crate::kit::{Dir, all, short, watch};
+use super::kit::{Dir, all, short, watch};
 
 #[test]
 fn a_step_is_told_when_it_begins_and_when_it_is_over() {

@@ -1,5 +1,4 @@
 //! A log with a backup on a simulated disk, and acts that are stopped at every operation.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tiffany::durable::step;
 use tiffany::{ErrorKind, Runtime, TaskError, gather, sleep, spawn, try_spawn};
 
-use super::durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
 
 fn until(is_so: impl Fn() -> bool) {
     let began = Instant::now();

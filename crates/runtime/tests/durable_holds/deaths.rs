@@ -46,10 +46,10 @@ fn a_release_doubles_the_time_of_a_turn_as_well() {
     });
 }
 
-/// Runs this test in a process of its own, in this directory. Returns whether the process ended well.
+/// Runs this test of the module in a process of its own, in this directory. Returns whether the process ended well.
 fn lives(test: &str, dir: &Dir) -> bool {
-    let mut life = std::process::Command::new(std::env::current_exe().unwrap());
-    life.args(["--exact", test, "--nocapture"]).env(TO_BE_KILLED, &dir.0);
+    let mut life = crate::test_process::command(module_path!(), test);
+    life.env(TO_BE_KILLED, &dir.0);
     let life = life.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     life.status().unwrap().success()
 }
@@ -75,7 +75,7 @@ fn a_run_that_kills_its_process_is_held_after_three_deaths() {
         return;
     }
     let dir = Dir::new();
-    let test = "deaths::a_run_that_kills_its_process_is_held_after_three_deaths";
+    let test = "a_run_that_kills_its_process_is_held_after_three_deaths";
     let deaths = (1..10).take_while(|_| !lives(test, &dir)).count();
     assert_eq!(deaths, 3);
     let mut runtime = build(&dir);

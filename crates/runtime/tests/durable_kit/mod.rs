@@ -1,25 +1,25 @@
 //! What the tests of durable runs share: directories that go when they are dropped, and logs cut as a crash
 //! leaves them.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tiffany::wal::Settings;
 use tiffany::{Builder, Runtime};
 
-pub fn ms(millis: u64) -> Duration {
+use crate::test_process;
+
+pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
 /// A directory that goes when it is dropped.
-pub struct Dir(pub PathBuf);
+pub(crate) struct Dir(pub(crate) PathBuf);
 
 impl Dir {
-    pub fn new() -> Dir {
+    pub(crate) fn new() -> Dir {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("tiffany-durable-{}-{number}", std::process::id());
@@ -29,12 +29,12 @@ impl Dir {
     }
 
     /// Settings of a runtime that has its log here.
-    pub fn builder(&self) -> Builder {
+    pub(crate) fn builder(&self) -> Builder {
         let settings = Settings { segment_bytes: 1 << 18, ..Settings::default() };
         Runtime::builder().log_dir(&self.0).log_settings(settings)
     }
 
-    pub fn run_file(&self) -> PathBuf {
+    pub(crate) fn run_file(&self) -> PathBuf {
         let files = std::fs::read_dir(self.0.join("wal")).expect("there is a log");
         let mut paths = files.map(|file| file.expect("it can be read").path());
         let is_run = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "wal");
@@ -42,17 +42,17 @@ impl Dir {
     }
 
     /// The log of the only run, once no runtime has it open.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.run_file()).expect("it can be read")
     }
 
     /// How many lines of the only run's log have this in them.
-    pub fn count(&self, what: &str) -> usize {
+    pub(crate) fn count(&self, what: &str) -> usize {
         self.log().lines().filter(|line| line.contains(what)).count()
     }
 
     /// Another directory, with the log up to and with the nth line that has this in it, as a crash leaves it.
-    pub fn cut_after(&self, nth: usize, what: &str) -> Dir {
+    pub(crate) fn cut_after(&self, nth: usize, what: &str) -> Dir {
         let log = self.log();
         let lines: Vec<&str> = log.split_inclusive('\n').collect();
         let mut with = lines.iter().enumerate().filter(|(_, line)| line.contains(what));
@@ -61,7 +61,7 @@ impl Dir {
     }
 
     /// Another directory, where the only run has this log.
-    pub fn with_log(&self, log: &str) -> Dir {
+    pub(crate) fn with_log(&self, log: &str) -> Dir {
         let other = Dir::new();
         std::fs::create_dir_all(other.0.join("wal")).expect("it can be made");
         let name = self.run_file();
@@ -78,17 +78,21 @@ impl Drop for Dir {
 }
 
 /// Tells a process of a test that it is to be killed, and where it works.
-pub const TO_BE_KILLED: &str = "TIFFANY_TO_BE_KILLED";
+pub(crate) const TO_BE_KILLED: &str = "TIFFANY_TO_BE_KILLED";
 
-/// Starts this test again and again as a process, which is killed with SIGKILL after between `least` milliseconds and `spread` more,
-/// until one comes to its end. Tells how often it was killed.
-pub fn kill_until_over(dir: &Path, seed: u64, (least, spread, growth): (u64, u64, u64)) -> usize {
+/// Starts the test `killed_at_random_moments` of this module again and again as a process, which is killed with SIGKILL after
+/// between `least` milliseconds and `spread` more, until one comes to its end. Tells how often it was killed.
+pub(crate) fn kill_until_over(
+    module: &str,
+    dir: &Path,
+    seed: u64,
+    (least, spread, growth): (u64, u64, u64),
+) -> usize {
     let (mut kills, mut state) = (0, seed);
     let began = Instant::now();
     loop {
         assert!(began.elapsed() < Duration::from_secs(50), "it does not come to its end");
-        let mut child = Command::new(std::env::current_exe().expect("it has a name"))
-            .args(["--exact", "killed_at_random_moments", "--nocapture"])
+        let mut child = test_process::command(module, "killed_at_random_moments")
             .env(TO_BE_KILLED, dir)
             .stdout(Stdio::null())
             .spawn()

@@ -1,5 +1,4 @@
 //! What the tests of `history` share: runs written line by line, as a runtime would write them.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ use tiffany::{
     timeout, wait, yield_now,
 };
 
-use crate::{Notes, assert_ends_with_next_step, assert_names, ms, secs};
+use super::{Notes, assert_ends_with_next_step, assert_names, ms, secs};
 
 /// Polls a future once, outside any task.
 fn poll_outside<F: Future>(future: F) -> Poll<F::Output> {

@@ -16,7 +16,7 @@ use tiffany::{
     timeout, wait, yield_now,
 };
 
-use crate::{Notes, ms, secs};
+use super::{Notes, ms, secs};
 
 type Shared = Rc<RefCell<Option<Rc<Task<()>>>>>;
 

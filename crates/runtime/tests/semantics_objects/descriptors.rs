@@ -14,7 +14,7 @@ use tiffany::{
     yield_now,
 };
 
-use crate::{Notes, assert_names, ms, secs};
+use super::{Notes, assert_names, ms, secs};
 
 fn pipe() -> (OwnedFd, OwnedFd) {
     pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap()

@@ -15,7 +15,7 @@ use tiffany::{
     semaphore, sleep, tell, timeout, try_spawn, unbounded_channel, wait, yield_now,
 };
 
-use crate::{Notes, ms};
+use super::{Notes, ms};
 
 const SEEDS: u64 = 400;
 const MAX_TASKS: usize = 24;
@@ -364,7 +364,7 @@ fn for_every_seed(test: &str, check: impl Fn(u64)) {
     for seed in seeds() {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(seed))) {
             eprintln!(
-                "repeat with: TIFFANY_SEED={seed} cargo test -p tiffany --test semantics_objects {test}"
+                "repeat with: TIFFANY_SEED={seed} cargo nextest run -p tiffany semantics_objects::determinism::{test}"
             );
             resume_unwind(panic);
         }

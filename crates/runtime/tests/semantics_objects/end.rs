@@ -6,7 +6,7 @@ use tiffany::{
     promise, sleep, spawn, spawn_agent, try_spawn, yield_now,
 };
 
-use crate::{Notes, secs};
+use super::{Notes, secs};
 
 /// "a run ends when all of its tasks are terminal": the root's value waits for the others, also for tasks
 /// that were spawned after it returned.

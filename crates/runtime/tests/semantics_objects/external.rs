@@ -9,7 +9,7 @@ use tiffany::{
     sleep, spawn, yield_now,
 };
 
-use crate::{assert_ends_with_next_step, secs};
+use super::{assert_ends_with_next_step, secs};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {

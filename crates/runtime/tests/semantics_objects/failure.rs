@@ -11,7 +11,7 @@ use tiffany::{
     race, sleep, spawn, spawn_agent, try_spawn, wait, wait_task, yield_now,
 };
 
-use crate::{Notes, secs};
+use super::{Notes, secs};
 
 /// A scheduler that notes the failures nobody waited for.
 fn noting() -> (TestScheduler, Notes<String>) {
@@ -65,7 +65,7 @@ fn the_error_of_a_panic() {
         assert!(error.message().ends_with("number 7"), "{error}");
         assert!(error.message().contains(&format!("failure.rs:{line}")), "{error}");
         assert_eq!(error.task().unwrap().name.as_deref(), Some("culprit"));
-        crate::assert_ends_with_next_step(&error);
+        super::assert_ends_with_next_step(&error);
         let task = spawn(async { std::panic::panic_any(7u8) }).await;
         assert_eq!(task.await.unwrap_err().kind(), ErrorKind::Panicked);
     })
@@ -83,7 +83,7 @@ fn the_error_of_a_panic_in_blocking_work() {
     tiffany::run(async move {
         let line = line!() + 1;
         let error = named("count", blocking(deep)).await.unwrap_err();
-        crate::assert_names(&error, "TFY0002", Tid(1), "blocking", line);
+        super::assert_names(&error, "TFY0002", Tid(1), "blocking", line);
         let message = format!("blocking work panicked at {}:{panics_at}: number 7", file!());
         assert_eq!(error.message(), message);
         assert_eq!(error.within(), ["count"]);

@@ -12,7 +12,7 @@ use tiffany::{
     sleep_until, spawn, tell, timeout, try_answer_with, wait, wait_task, write_wait, yield_now,
 };
 
-use crate::{Notes, assert_names, ms, secs};
+use super::{Notes, assert_names, ms, secs};
 
 struct Add(i64, i64);
 

@@ -6,7 +6,7 @@ use tiffany::{
     try_spawn, wait, yield_now,
 };
 
-use crate::{Notes, assert_names, secs};
+use super::{Notes, assert_names, secs};
 
 #[derive(Clone, Copy, Debug)]
 enum Settle {

@@ -9,7 +9,8 @@ use tiffany::{
     tell, try_spawn, yield_now,
 };
 
-use crate::{allocated, assert_names, secs};
+use super::{assert_names, secs};
+use crate::allocated::allocated;
 
 async fn log() -> Vec<u32> {
     get_log().await.into_iter().map(|entry| entry.get::<u32>().unwrap()).collect()
@@ -232,7 +233,7 @@ fn a_resolver_that_fails() {
                 assert_ne!(where_it_panics, "in the future", "no answer");
             }
         });
-        let shown = crate::Notes::new();
+        let shown = super::Notes::new();
         let seen = shown.clone();
         let settings = settings.on_unobserved(move |error| shown.add(error.to_string()));
         let mut test = TestScheduler::with(settings);

@@ -9,7 +9,7 @@ use tiffany::{
     group, join, mutex, select, semaphore, sleep, spawn, try_spawn, unbounded_channel, yield_now,
 };
 
-use crate::{Notes, assert_names, ms, secs};
+use super::{Notes, assert_names, ms, secs};
 
 fn limited(limits: Limits) -> TestScheduler {
     TestScheduler::with(Runtime::builder().limits(limits))

@@ -8,7 +8,7 @@ use tiffany::{
     spawn, timeout, yield_now,
 };
 
-use crate::{Notes, assert_names, ms, secs};
+use super::{Notes, assert_names, ms, secs};
 
 /// "the run's clock is set once a round": two tasks of one round see the same time, whatever one of them
 /// does before the other has its turn; in the next round it has moved on.

@@ -13,7 +13,7 @@ use tiffany::{
     timeout, unbounded_channel, wait, yield_now,
 };
 
-use crate::common::{Flag, Log, chant, poll_once, quiet, run, scheduler, secs, turns};
+use super::common::{Flag, Log, chant, poll_once, quiet, run, scheduler, secs, turns};
 
 /// Seconds on the run's clock.
 async fn clock() -> u64 {

@@ -11,7 +11,7 @@ use tiffany::{
     spawn_agent, tell, timeout, try_spawn, wait, wait_task, yield_now,
 };
 
-use crate::common::{poll_once, result, run, secs, turns};
+use super::common::{poll_once, result, run, secs, turns};
 
 /// This line of this file, as errors write it.
 macro_rules! here {
@@ -90,7 +90,7 @@ fn a_timeout_gives_its_line() {
 /// waits for it, with the tasks it went through.
 #[test]
 fn a_failure_names_the_task_it_happened_in() {
-    let error = crate::common::result(async {
+    let error = super::common::result(async {
         let inner = try_spawn(async { Err::<(), _>("broken") }).name("inner").await;
         try_spawn(async move { inner.await }).name("outer").await.await
     });

@@ -12,8 +12,8 @@ use tiffany::{
     read_wait, semaphore, sleep, spawn, spawn_agent, tell, try_spawn, wait, yield_now,
 };
 
-use crate::common::{Flag, Log, Own, own, poll_once, quiet, run, scheduler, secs, turns};
-use crate::targets::SlowCleanup;
+use super::common::{Flag, Log, Own, own, poll_once, quiet, run, scheduler, secs, turns};
+use super::targets::SlowCleanup;
 
 /// Seconds on the run's clock.
 async fn clock() -> u64 {
@@ -253,7 +253,7 @@ fn a_task_that_cancels_itself_goes_on_to_its_next_call() {
 /// "Running (itself included)": by number too, and the root as well.
 #[test]
 fn the_root_may_kill_itself() {
-    let error = crate::common::result(async {
+    let error = super::common::result(async {
         let me = get_tid().await;
         assert!(kill_task(me).await, "it was alive");
         sleep(secs(9)).await;
@@ -357,7 +357,7 @@ fn unwinding_is_a_turn_of_the_task_itself() {
         cancel(&task).await;
         task.await
     });
-    crate::common::step_until(&mut test, &asked);
+    super::common::step_until(&mut test, &asked);
     assert_eq!(test.task_state(Tid(2)).unwrap().to_string(), "Cancelling");
     assert_eq!(log.text(), "");
     assert!(test.step());
@@ -516,7 +516,7 @@ fn a_permit_that_a_cleanup_did_not_take_goes_back() {
 pub(crate) struct Stuck {
     log: Log,
     on: tiffany::Future<()>,
-    _guard: crate::common::Guard,
+    _guard: super::common::Guard,
 }
 
 impl Stuck {

@@ -70,7 +70,7 @@ where
 
 /// A scheduler for rows that need no trace: watched, or, in `semantics_unwatched`, not.
 pub(crate) fn scheduler(settings: Builder) -> TestScheduler {
-    match crate::WATCHED {
+    match super::WATCHED {
         true => TestScheduler::with(settings),
         false => TestScheduler::unwatched(settings),
     }

@@ -9,7 +9,7 @@ use tiffany::{
     put, sleep, spawn, tell, try_spawn,
 };
 
-use crate::common::{Flag, Log, Own, brief, own, quiet, run, scheduler, secs, turns};
+use super::common::{Flag, Log, Own, brief, own, quiet, run, scheduler, secs, turns};
 
 fn texts(log: Vec<Value>) -> String {
     let texts: Vec<&str> = log.into_iter().map(|entry| entry.get::<&str>().unwrap()).collect();

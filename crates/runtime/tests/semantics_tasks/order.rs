@@ -16,7 +16,7 @@ use tiffany::{
     wait_task, yield_now,
 };
 
-use crate::common::{Flag, Log, chant, quiet, run, scheduler, secs, turns};
+use super::common::{Flag, Log, chant, quiet, run, scheduler, secs, turns};
 
 /// "**Order.** FIFO by default."
 #[test]

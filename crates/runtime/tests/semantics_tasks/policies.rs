@@ -9,8 +9,8 @@ use tiffany::{
     kill_task, promise, sleep, spawn, wait, yield_now,
 };
 
-use crate::common::{Flag, Log, quiet, scheduler, secs, turns};
-use crate::order::endless;
+use super::common::{Flag, Log, quiet, scheduler, secs, turns};
+use super::order::endless;
 
 /// A task that notes its name so many times once the gate is open.
 async fn behind(

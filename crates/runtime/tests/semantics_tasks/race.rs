@@ -6,7 +6,7 @@ use tiffany::{
     Future, RaceResult, Task, TaskError, cancel, promise, race, sleep, spawn, try_spawn, wait,
 };
 
-use crate::common::{Flag, Own, brief, own, quiet, run, scheduler, secs, turns};
+use super::common::{Flag, Own, brief, own, quiet, run, scheduler, secs, turns};
 
 /// A task that ends with this after so many seconds.
 async fn after(seconds: u64, result: Result<u32, &'static str>) -> Rc<Task<u32>> {

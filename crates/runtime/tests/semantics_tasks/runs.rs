@@ -11,7 +11,7 @@ use tiffany::{
     read_wait, select, sleep, spawn, try_spawn, wait, write_wait, yield_now,
 };
 
-use crate::common::{Log, chant, quiet, scheduler, secs, turns};
+use super::common::{Log, chant, quiet, scheduler, secs, turns};
 
 /// A run with a bit of everything, whose order could be disturbed.
 async fn busy(log: Log) {

@@ -9,7 +9,7 @@ use tiffany::{
     spawn, tell, try_spawn, wait,
 };
 
-use crate::common::{run, turns};
+use super::common::{run, turns};
 
 fn texts(log: Vec<Value>) -> Vec<&'static str> {
     log.into_iter().map(|entry| entry.get::<&str>().unwrap()).collect()

@@ -6,8 +6,8 @@ use tiffany::{
     promise, sleep, spawn, try_spawn, yield_now,
 };
 
-use crate::common::{quiet, scheduler, secs, turns};
-use crate::targets::{STATES, Seen, observe};
+use super::common::{quiet, scheduler, secs, turns};
+use super::targets::{STATES, Seen, observe};
 
 const REASONS: [BlockReason; 13] = [
     BlockReason::Io,

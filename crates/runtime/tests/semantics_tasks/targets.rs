@@ -15,7 +15,7 @@ use tiffany::{
     spawn_agent, try_spawn, wait, wait_task, yield_now,
 };
 
-use crate::common::{Flag, brief, quiet, secs, turns};
+use super::common::{Flag, brief, quiet, secs, turns};
 
 /// The states another task can find one in; `Running` is for those that meet themselves. Commit is not
 /// here: only a run with a log waits for one.
@@ -204,7 +204,7 @@ pub(crate) fn observe(state: &'static str, call: &'static str) -> Seen {
     let held = Rc::new(Cell::new((state == "Pending").then_some(TARGET)));
     let policy_held = Rc::clone(&held);
     let settings = quiet().policy(move || Hold(Rc::clone(&policy_held)));
-    let mut test = crate::common::scheduler(settings);
+    let mut test = super::common::scheduler(settings);
     let (there, made) = (Flag::default(), Flag::default());
     let (is_there, is_made) = (Rc::clone(&there), Rc::clone(&made));
     let run = test.start(async move {
@@ -234,9 +234,9 @@ pub(crate) fn observe(state: &'static str, call: &'static str) -> Seen {
     let state_of = |test: &TestScheduler, tid| {
         test.task_state(tid).map_or("gone".to_string(), |state| state.to_string())
     };
-    crate::common::step_until(&mut test, &there);
+    super::common::step_until(&mut test, &there);
     let before = state_of(&test, TARGET);
-    crate::common::step_until(&mut test, &made);
+    super::common::step_until(&mut test, &made);
     let (after, caller) = (state_of(&test, TARGET), state_of(&test, CALLER));
     let (result, end) = test.finish(run).unwrap();
     Seen { before, caller, after, result, end }

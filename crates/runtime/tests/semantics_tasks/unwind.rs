@@ -3,8 +3,8 @@
 use tiffany::testing::TestScheduler;
 use tiffany::{End, Tid, cancel, promise, sleep, spawn, spawn_agent, yield_now};
 
-use crate::cancel::{Stuck, nested};
-use crate::common::{Log, quiet, run, scheduler, secs, turns};
+use super::cancel::{Stuck, nested};
+use super::common::{Log, quiet, run, scheduler, secs, turns};
 
 /// "**Only cancel and normal exit unwind.**": normal exit does, innermost first as ever.
 #[test]

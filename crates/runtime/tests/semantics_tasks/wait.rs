@@ -8,7 +8,7 @@ use tiffany::{
     ErrorKind, TaskError, Tid, cancel, get_tid, promise, sleep, spawn, try_spawn, wait, wait_task,
 };
 
-use crate::common::{Log, Own, own, quiet, run, scheduler, secs, turns};
+use super::common::{Log, Own, own, quiet, run, scheduler, secs, turns};
 
 /// "**Wait** on Completed gives the value": of a task, and of a promise.
 #[test]
@@ -182,7 +182,7 @@ fn else_it_blocks() {
 }
 
 /// Notes when it is dropped; a task's result, to see how long that is kept.
-struct Kept(#[expect(dead_code, reason = "only its end counts")] crate::common::Guard);
+struct Kept(#[expect(dead_code, reason = "only its end counts")] super::common::Guard);
 
 /// "A result is kept while a handle to it lives": and no longer.
 #[test]

@@ -1,6 +1,5 @@
 //! What the tests of the log share: a script of commits with a model of what each leaves behind, and the
 //! comparison of a recovered log with that model.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod calls;
 

@@ -2,8 +2,6 @@
 
 mod approvals;
 mod daemon;
-#[path = "../kit/mod.rs"]
-mod kit;
 mod records;
 mod runs;
 mod values;

@@ -1,8 +1,6 @@
 //! What one run may use: it is held when it goes over a limit, and continues when a person releases it.
 
 mod deaths;
-#[path = "../durable_kit/mod.rs"]
-mod durable_kit;
 mod ends;
 mod inbox;
 
@@ -19,7 +17,7 @@ use tiffany::{
     TaskStatus, binding, random, sleep, spawn, spawn_agent, timeout,
 };
 
-use durable_kit::{Dir, TO_BE_KILLED, ms};
+use crate::durable_kit::{Dir, TO_BE_KILLED, ms};
 
 fn kind(error: &RunError) -> ErrorKind {
     error.task_error().unwrap_or_else(|| panic!("{error}")).kind()

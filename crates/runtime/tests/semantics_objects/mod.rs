@@ -15,41 +15,11 @@ mod store;
 mod sync;
 mod time;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tiffany::{TaskError, Tid};
-
-/// Counts what this thread allocates, so that "in O(1)" can be measured exactly.
-struct Counting;
-
-thread_local! {
-    static ALLOCATED: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: all is left to the system's allocator; counting touches a constant-initialised cell only.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATED.try_with(|bytes| bytes.set(bytes.get() + layout.size() as u64));
-        // SAFETY: the caller keeps the contract, and it is the same one.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block came from `System.alloc` with this layout.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The bytes this thread has asked for so far.
-pub(crate) fn allocated() -> u64 {
-    ALLOCATED.with(Cell::get)
-}
 
 pub(crate) fn ms(count: u64) -> Duration {
     Duration::from_millis(count)

@@ -1,6 +1,8 @@
 //! The rows of `semantics_tasks` once more, in runs that nobody watches: these take the short ways of the
 //! kernel that production takes. Rows that read a trace are watched here too.
 
+#![allow(clippy::duplicate_mod, reason = "the same files with another `WATCHED`")]
+
 const WATCHED: bool = false;
 
 #[path = "../semantics_tasks/calls.rs"]

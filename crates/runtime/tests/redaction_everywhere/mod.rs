@@ -1,17 +1,16 @@
 //! Secrets are put wherever a program can put one; a process with rules of redaction works with them, fails, panics, is killed and goes on. Then every byte that was
 //! written is searched: files of the log, its segments and blobs, backups, exports, a captured run, and what went to standard output and error.
 
-#[path = "../durable_kit/mod.rs"]
-mod durable_kit;
 mod program;
 mod secrets;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::Arc;
 
-use durable_kit::Dir;
+use crate::durable_kit::Dir;
+use crate::test_process;
 use secrets::{PLACES, found_in};
 use tiffany::Runtime;
 use tiffany::durable::run_id;
@@ -24,8 +23,7 @@ use tiffany::wal::{RealDisk, View};
 const PART: &str = "TIFFANY_REDACTION_PART";
 
 fn process(part: &str, dir: &Path, format: &str, without: &str) -> Output {
-    Command::new(std::env::current_exe().expect("it has a name"))
-        .args(["--exact", "no_byte_that_is_written_has_a_secret", "--nocapture"])
+    test_process::command(module_path!(), "no_byte_that_is_written_has_a_secret")
         .env(PART, part)
         .env(program::DIR, dir)
         .env(program::FORMAT, format)

@@ -2,8 +2,6 @@
 //! and who goes first.
 
 mod checkpoints;
-#[path = "../durable_kit/mod.rs"]
-mod durable_kit;
 mod elsewhere;
 mod kinds;
 mod outward;
@@ -14,7 +12,7 @@ mod sagas;
 mod slots;
 mod timeouts;
 
-use durable_kit::{Dir, ms};
+use crate::durable_kit::{Dir, ms};
 
 /// What the log has of effects: `Start 1`, `Kept 1`, `Failed 1`, `Result`, in order.
 fn effects(log: &str) -> Vec<String> {
