@@ -1,7 +1,7 @@
 //! A log without its runtime: one that no process has, where requests become records that the runs find when they are
 //! brought back; or one that has failed, which is only looked at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::clock::Clock;
 use crate::durable::hold::{Hold, not_held};
 use crate::durable::{
     Fork, Needed, Page, RunLimits, Shelved, Source, Stand, check_readable, copy, fetch, log_failed,
-    needed, needed_by_fork, not_in_doubt, not_over, parent_of, parse_key, read_script,
-    read_too_early, refuse_ambiguous, run_over, uuid_of, why_not_open,
+    not_in_doubt, not_over, parent_of, parse_key, read_script, read_too_early, refuse_ambiguous,
+    run_over, uuid_of, why_not_open,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;
@@ -41,8 +41,9 @@ pub(crate) struct Offline {
     /// Runs that forks need, once somebody wanted to know, and the last collection of blobs.
     needed: Option<Arc<Needed>>,
     collected: Option<Collected>,
-    /// Damage that was found when it was opened.
+    /// Damage that was found when it was opened, and the damaged runs.
     pub(super) losses: Vec<LogError>,
+    damaged: BTreeMap<Uuid, LogError>,
     /// Who sees what is changed.
     pub(super) witness: Option<Arc<dyn Witness>>,
 }
@@ -83,7 +84,8 @@ impl Offline {
         match Writer::open_for(LockTerm::Brief, Arc::clone(&disk), root, settings) {
             Ok((writer, recovery)) => {
                 let log = Some(Log::Held(Box::new(writer)));
-                Ok(Offline::of(log, disk, root, recovery.losses))
+                let damaged = recovery.refused.into_iter().collect();
+                Ok(Offline::of(log, disk, root, recovery.losses, damaged))
             }
             Err(error @ LogError::Locked { .. }) => Err(Refused::InUse(error)),
             Err(error) => Err(Refused::Broken(log_failed(error))),
@@ -94,13 +96,20 @@ impl Offline {
     pub(crate) fn look(disk: Arc<dyn Disk>, root: &Path) -> Result<Offline, TaskError> {
         let view = View::open(disk, root).map_err(log_failed)?;
         let disk = Arc::clone(view.disk());
+        let damaged = view.recovery().refused.iter().cloned().collect();
         let log = Some(Log::Seen(Box::new(view)));
-        Ok(Offline::of(log, disk, root, Vec::new()))
+        Ok(Offline::of(log, disk, root, Vec::new(), damaged))
     }
 
-    fn of(log: Option<Log>, disk: Arc<dyn Disk>, root: &Path, losses: Vec<LogError>) -> Offline {
+    fn of(
+        log: Option<Log>,
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        losses: Vec<LogError>,
+        damaged: BTreeMap<Uuid, LogError>,
+    ) -> Offline {
         let (needed, collected, witness) = (None, None, None);
-        Offline { log, disk, root: root.into(), needed, collected, losses, witness }
+        Offline { log, disk, root: root.into(), needed, collected, losses, damaged, witness }
     }
 
     /// Where a run stands.
@@ -425,9 +434,16 @@ impl Offline {
         if let Some(needed) = &self.needed {
             return Arc::clone(needed);
         }
-        let parent = |run| parent_of(&*self.disk, &self.root, run);
-        let forks = self.live().into_iter().filter_map(|run| Some((run, parent(run)?)));
-        let needed = Arc::new(needed(forks, parent));
+        let first_line = |run| parent_of(&*self.disk, &self.root, run);
+        let unknown = self.damaged.keys().filter(|run| self.entry(**run).is_none());
+        let unfinished = self.live().into_iter().chain(unknown.copied());
+        let needed = Needed::by(unfinished.map(|run| (run, first_line(run))), |run| {
+            match self.entry(run).map(|entry| entry.state) {
+                None | Some(RunState::Removed) => Ok(None),
+                Some(_) => first_line(run),
+            }
+        });
+        let needed = Arc::new(needed);
         self.needed = Some(Arc::clone(&needed));
         needed
     }
@@ -436,12 +452,13 @@ impl Offline {
     fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<Stand, TaskError> {
         let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
-        match (entry.state, needed.get(&run)) {
-            (RunState::Live, _) => Err(not_over(run)),
-            (RunState::Removed, _) => Err(run_removed(run)),
-            (_, Some(fork)) => Err(needed_by_fork(run, *fork)),
-            (RunState::Finished, None) => Ok(Stand::of(&entry.chain(run))),
+        match entry.state {
+            RunState::Live => return Err(not_over(run)),
+            RunState::Removed => return Err(run_removed(run)),
+            RunState::Finished => {}
         }
+        needed.check(run)?;
+        Ok(Stand::of(&entry.chain(run)))
     }
 
     fn is_live(&self, run: Uuid) -> bool {

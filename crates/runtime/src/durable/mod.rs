@@ -56,7 +56,7 @@ pub(crate) use fork::{Source, copy};
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, decode, deserialize, encode};
-pub(crate) use keeping::{Needed, needed, needed_by_fork, not_over, parent_of, read_too_early};
+pub(crate) use keeping::{Needed, Parent, not_over, parent_of, read_too_early};
 pub(crate) use known_runs::RunStates;
 pub use language::{Language, Wanted, Way};
 pub(crate) use log::CommitTime;

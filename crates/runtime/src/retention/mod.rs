@@ -42,7 +42,7 @@ mod work;
 pub(crate) use background::Background;
 pub use keeper::{Keeper, plan_of};
 pub(crate) use keeper::{carry_out, collect_blobs, compact};
-pub use plan::{Candidate, Kept, Plan, Why};
+pub use plan::{Candidate, Kept, NeededBy, Plan, Why};
 pub(crate) use remains::Remains;
 pub use rule::Retention;
 pub use work::Pruned;
