@@ -320,20 +320,14 @@ impl Offline {
             }
             Request::Events(_) => Err(no_activity()),
             Request::Doubts => {
-                let mut doubts = Vec::new();
-                for run in self.live() {
-                    let Ok(shelved) = self.shelved(run) else { continue };
-                    doubts.extend(shelved.doubts().cloned());
-                }
-                Ok(Answer::Doubts(doubts))
+                let (runs, warning) = self.dormant_runs();
+                let doubts = runs.iter().flat_map(Shelved::doubts).cloned().collect();
+                Ok(warned(Answer::Doubts(doubts), warning))
             }
             Request::Approvals => {
-                let mut approvals = Vec::new();
-                for run in self.live() {
-                    let Ok(shelved) = self.shelved(run) else { continue };
-                    approvals.extend(shelved.approvals(clock).cloned());
-                }
-                Ok(Answer::Approvals(approvals))
+                let (runs, warning) = self.dormant_runs();
+                let open = runs.iter().flat_map(|run| run.approvals(clock)).cloned().collect();
+                Ok(warned(Answer::Approvals(open), warning))
             }
             Request::Resolve { approval, ruling } => {
                 let Some(Key { run, .. }) = Key::parse(&approval) else {
@@ -475,6 +469,25 @@ impl Offline {
         live
     }
 
+    /// The runs that are not over and can be read, and what can't be.
+    fn dormant_runs(&self) -> (Vec<Shelved>, Option<String>) {
+        let (mut runs, mut unread) = (Vec::new(), Vec::new());
+        for run in self.live() {
+            match self.shelved(run) {
+                Ok(shelved) => {
+                    let errors = shelved.unreadable().iter();
+                    unread.extend(errors.map(|error| format!("run {run}: {error}")));
+                    runs.push(shelved);
+                }
+                // It does not stand in the way of the others.
+                Err(error) => unread.push(format!("run {run}: {}", error.message())),
+            }
+        }
+        let warning =
+            format!("this may not be all, because logs can't be read: {}", unread.join("; "));
+        (runs, (!unread.is_empty()).then_some(warning))
+    }
+
     fn shelved(&self, run: Uuid) -> Result<Shelved, TaskError> {
         let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
@@ -497,6 +510,13 @@ impl Drop for Offline {
             // Everything that was answered is in the commit log all the same.
             tracing::warn!(target: "tiffany", "closing the log: {error}");
         }
+    }
+}
+
+fn warned(answer: Answer, warning: Option<String>) -> Answer {
+    match warning {
+        Some(warning) => Answer::Warned { answer: Box::new(answer), warning },
+        None => answer,
     }
 }
 
