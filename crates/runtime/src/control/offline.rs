@@ -496,6 +496,10 @@ impl Offline {
             RunState::Finished => return Err(run_over(run)),
             RunState::Removed => return Err(run_removed(run)),
         }
+        // What is left of it may look whole.
+        if let Some(damage) = self.damaged.get(&run) {
+            return Err(log_failed(damage.clone()));
+        }
         let script = read_script(&*self.disk, &self.root, run, |_| false).map_err(log_failed)?;
         let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);
         Ok(Shelved::new(entry.chain(run), &script, &fetch))
