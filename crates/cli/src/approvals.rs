@@ -6,6 +6,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Time};
 
 use super::Done;
 use super::args::{Approvals, Approve, Approved, Reject};
+use super::dormant_runs::{Unread, dormant_runs};
 use super::driver::{self, Heard};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
@@ -13,23 +14,23 @@ use super::place::{Place, find, is_log};
 use super::summary::moment;
 use super::table::{Cell, Table};
 use tiffany::command::Clock;
-use tiffany::command::{Shelved, fetch, script};
 use tiffany::control::{Control, OpenApproval, Ruling};
 use tiffany_daemon::shell_word;
-use tiffany_log::{Payload, RunState, Stamp, View};
+use tiffany_log::{Stamp, View};
 use tiffany_records::key::Key;
 
 pub(super) fn list(place: &Place, mut out: Out, options: &Approvals) -> Done {
     let view = place.look()?;
     let run = options.run.as_deref().map(|name| find(&view, name)).transpose()?;
-    let mut open = read(place, &view)?;
+    let (mut open, mut unread) = read(place, &view)?;
     if let Some(run) = run {
         open.retain(|open| open.run == run.to_string());
+        unread.retain(run);
     }
     open.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
     if out.json {
         open.iter().try_for_each(|open| out.json(open))?;
-        return out.end(0);
+        return unread.end(out, "open questions");
     }
     let mut table = Table::new(&["APPROVAL", "RUN", "SINCE", "UNTIL", "CHOICES", "QUESTION"]);
     for open in &open {
@@ -44,7 +45,8 @@ pub(super) fn list(place: &Place, mut out: Out, options: &Approvals) -> Done {
         ]);
     }
     match table.is_empty() {
-        true => out.text(Style::Good, "nobody waits for an approval")?,
+        true if unread.is_empty() => out.text(Style::Good, "nobody waits for an approval")?,
+        true => {}
         false => {
             table.print(&mut out)?;
             for line in how_to_decide(&open) {
@@ -52,7 +54,7 @@ pub(super) fn list(place: &Place, mut out: Out, options: &Approvals) -> Done {
             }
         }
     }
-    out.end(0)
+    unread.end(out, "open questions")
 }
 
 /// Commands that work as they stand: for a question with two choices, and for one with more.
@@ -138,7 +140,7 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
             None => Some(find(&view, name)?),
         },
     };
-    let mut open = read(place, &view)?;
+    let (mut open, _) = read(place, &view)?;
     if let Some(run) = run {
         open.retain(|open| open.run == run.to_string());
     }
@@ -162,10 +164,10 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
 }
 
 /// The questions that are open: as the process knows them that has the log, or as the log has them.
-pub(super) fn read(place: &Place, view: &View) -> Result<Vec<OpenApproval>, Ending> {
+pub(super) fn read(place: &Place, view: &View) -> Result<(Vec<OpenApproval>, Unread), Ending> {
     if let Some(holder) = view.holder() {
         match driver::ask(&place.dir, Control::approvals)? {
-            Heard::Said(open) => return Ok(open),
+            Heard::Said(open) => return Ok((open, Unread::of_paused(place, view))),
             Heard::Silent(silence) => silence.warn(),
             Heard::Nobody => {
                 let message = format!("{holder} has the log, and does not listen");
@@ -174,15 +176,8 @@ pub(super) fn read(place: &Place, view: &View) -> Result<Vec<OpenApproval>, Endi
         }
     }
     let now = Clock::system().now();
-    let mut open = Vec::new();
-    for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {
-        // One that is damaged does not stand in the way of the others.
-        let Ok(script) = script(view, run) else { continue };
-        let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
-        let shelved = Shelved::new(entry.chain(run), &script, &fetch);
-        open.extend(shelved.approvals(now).cloned());
-    }
-    Ok(open)
+    let (runs, unread) = dormant_runs(view, |_| true);
+    Ok((runs.iter().flat_map(|run| run.approvals(now)).cloned().collect(), unread))
 }
 
 fn text(time: Time) -> String {

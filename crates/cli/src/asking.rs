@@ -77,7 +77,7 @@ impl<'a> Questions<'a> {
     /// Finds out what the new questions are, and denies them or puts them on the list.
     fn find(&mut self, open: &BTreeSet<u64>) -> Result<(), Ending> {
         let found = match approvals::read(self.place, &self.place.look()?) {
-            Ok(found) => found,
+            Ok((found, _)) => found,
             // A process that begins or ends; later there is another one, or none.
             Err(Ending::Error(error)) if error.code == ErrorKind::Unreachable.code() => {
                 return Ok(());

@@ -5,15 +5,18 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::Done;
 use super::args::{Decide, Doubt, DoubtCommand};
+use super::dormant_runs::{Unread, dormant_runs};
 use super::driver::{self, Heard};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
 use super::place::{Place, is_log};
 use super::summary::Summary;
 use super::table::{Cell, Table};
-use tiffany::command::{Shelved, fetch, script};
+use tiffany::command::Shelved;
 use tiffany::control::{Control, Decision, Doubt as InDoubt};
-use tiffany_log::{Payload, RunState, View};
+
+/// What is listed.
+const WHAT: &str = "steps in doubt";
 
 pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {
     match &options.command {
@@ -39,7 +42,13 @@ fn list(place: &Place, mut out: Out) -> Done {
         },
         None => None,
     };
-    let doubts = said.unwrap_or_else(|| of_files(&view));
+    let (doubts, unread) = match said {
+        Some(doubts) => (doubts, Unread::of_paused(place, &view)),
+        None => {
+            let (runs, unread) = dormant_runs(&view, |_| true);
+            (runs.iter().flat_map(Shelved::doubts).cloned().collect(), unread)
+        }
+    };
     if out.json {
         for InDoubt { key, run, step, attempt, waits, .. } in &doubts {
             let run = run.to_string();
@@ -47,7 +56,7 @@ fn list(place: &Place, mut out: Out) -> Done {
                 "key": key, "run": run, "step": step, "attempt": attempt, "waits": waits,
             }))?;
         }
-        return out.end(0);
+        return unread.end(out, WHAT);
     }
     let mut table = Table::new(&["KEY", "ID", "STEP", "ATTEMPT", "ITS TASK"]);
     for InDoubt { key, run, step, attempt, waits, .. } in &doubts {
@@ -62,27 +71,15 @@ fn list(place: &Place, mut out: Out) -> Done {
         ]);
     }
     match table.is_empty() {
-        true => out.text(Style::Good, "nothing is in doubt")?,
+        true if unread.is_empty() => out.text(Style::Good, "nothing is in doubt")?,
+        true => {}
         false => {
             table.print(&mut out)?;
             let next = "find out in the world what happened, then `doubt decide KEY --done JSON`, `--failed MESSAGE` or `--again`";
             out.text(Style::Dim, next)?;
         }
     }
-    out.end(0)
-}
-
-/// Those that the log has.
-fn of_files(view: &View) -> Vec<InDoubt> {
-    let mut doubts = Vec::new();
-    for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {
-        // One that is damaged does not stand in the way of the others.
-        let Ok(script) = script(view, run) else { continue };
-        let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
-        let shelved = Shelved::new(entry.chain(run), &script, &fetch);
-        doubts.extend(shelved.doubts().cloned());
-    }
-    doubts
+    unread.end(out, WHAT)
 }
 
 fn decide(place: &Place, mut out: Out, options: &Decide) -> Done {

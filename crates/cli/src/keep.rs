@@ -10,7 +10,7 @@ use super::out::{Out, Style};
 use super::place::{Place, find};
 use super::summary::{count, moment};
 use super::table::{Cell, Table};
-use tiffany::retention::{Candidate, Plan, Pruned, Retention, plan_of};
+use tiffany::retention::{Candidate, NeededBy, Plan, Pruned, Retention, plan_of};
 use tiffany::units::size;
 use tiffany_log::{Collected, RunState};
 use tiffany_records::Outcome;
@@ -107,6 +107,7 @@ pub(super) fn prune(place: &Place, mut out: Out, options: &Prune) -> Done {
     if options.dry_run {
         let plan = plan_of(&view, &[rule])?;
         print_plan(&mut out, &plan)?;
+        tell_left(&mut out, &plan.damaged)?;
         if !out.json {
             let would = format!(
                 "would remove {} and compact {}",
@@ -132,8 +133,15 @@ pub(super) fn prune(place: &Place, mut out: Out, options: &Prune) -> Done {
                 format!("removed {removed} and compacted {compacted}, {} less", size(pruned.bytes));
             out.text(Style::Good, &done)?;
             for kept in &plan.kept {
-                let (run, fork) = (kept.run.run, kept.fork);
-                out.text(Style::Busy, &format!("kept {run}, which its fork {fork} needs"))?;
+                let run = kept.run.run;
+                let line = match kept.by {
+                    NeededBy::Fork(fork) => format!("kept {run}, which its fork {fork} needs"),
+                    other => format!(
+                        "kept {run}: run {} can't be read and may be a fork of it [TFY0254]",
+                        other.run()
+                    ),
+                };
+                out.text(Style::Busy, &line)?;
             }
             tell_blobs(&mut out, &pruned.collected)?;
             if pruned.removed + pruned.compacted > 0 {
@@ -141,7 +149,13 @@ pub(super) fn prune(place: &Place, mut out: Out, options: &Prune) -> Done {
             }
         }
     }
-    for (run, error) in &pruned.refused {
+    tell_left(&mut out, &pruned.refused)?;
+    out.end(if pruned.refused.is_empty() { 0 } else { exit::FAILED })
+}
+
+/// Says which runs were left as they are, and why.
+fn tell_left(out: &mut Out, refused: &[(Uuid, TaskError)]) -> Result<(), Ending> {
+    for (run, error) in refused {
         let shown = Shown::from(error.clone());
         match out.json {
             true => out.json(&json!({ "run": run.to_string(), "error": shown.json() }))?,
@@ -151,7 +165,7 @@ pub(super) fn prune(place: &Place, mut out: Out, options: &Prune) -> Done {
             }
         }
     }
-    out.end(if pruned.refused.is_empty() { 0 } else { exit::FAILED })
+    Ok(())
 }
 
 fn rule(options: &Prune) -> Retention {
@@ -174,10 +188,11 @@ fn rule(options: &Prune) -> Retention {
 fn print_plan(out: &mut Out, plan: &Plan) -> Result<(), Ending> {
     let remove = plan.remove.iter().map(|one| ("remove", one, None));
     let compact = plan.compact.iter().map(|one| ("compact", one, None));
-    let kept = plan.kept.iter().map(|kept| ("keep", &kept.run, Some(kept.fork)));
-    let all: Vec<(&str, &Candidate, Option<Uuid>)> = remove.chain(compact).chain(kept).collect();
+    let kept = plan.kept.iter().map(|kept| ("keep", &kept.run, Some(kept.by)));
+    let all: Vec<(&str, &Candidate, Option<NeededBy>)> =
+        remove.chain(compact).chain(kept).collect();
     if out.json {
-        for (action, one, fork) in all {
+        for (action, one, by) in all {
             out.json(&json!({
                 "action": action,
                 "run": one.run.to_string(),
@@ -186,16 +201,17 @@ fn print_plan(out: &mut Out, plan: &Plan) -> Result<(), Ending> {
                 "ended": one.ended_text(),
                 "bytes": one.bytes,
                 "why": one.why.word(),
-                "needed_by": fork.map(|fork| fork.to_string()),
+                "needed_by": by.map(|by| by.run().to_string()),
             }))?;
         }
         return Ok(());
     }
     let mut table = Table::new(&["ACTION", "RUN", "ID", "STATE", "ENDED", "SIZE", "WHY"]);
-    for (action, one, fork) in all {
+    for (action, one, by) in all {
         let run = one.run.to_string();
-        let why = match fork {
-            Some(fork) => format!("needed by {}", &fork.to_string()[..8]),
+        let why = match by {
+            Some(NeededBy::Fork(fork)) => format!("needed by {}", &fork.to_string()[..8]),
+            Some(other) => format!("perhaps needed by {}", &other.run().to_string()[..8]),
             None => one.why.word().to_owned(),
         };
         table.row(vec![

@@ -26,6 +26,7 @@ mod daemon_commands;
 mod demo;
 mod diff;
 mod doctor;
+mod dormant_runs;
 mod doubt;
 mod driver;
 mod effects;

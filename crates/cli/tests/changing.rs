@@ -104,6 +104,28 @@ fn in_doubt() -> (Home, String) {
     (home, key)
 }
 
+#[test]
+fn doubts_and_questions_of_a_run_that_cannot_be_read_are_not_passed_over() {
+    for online in [false, true] {
+        let (home, _) = in_doubt();
+        // Opens the log, so that the run's file has what the commit log has.
+        home.run(&["rm", "p"]).failed(1, "TFY0132");
+        let mut bytes = std::fs::read(home.run_file("p")).unwrap();
+        bytes[60] ^= 1;
+        std::fs::write(home.run_file("p"), bytes).unwrap();
+        let holder = online.then(|| home.hold("hold", "h", "60000", ""));
+        if online {
+            home.wait_for("h", "EffectStart");
+        }
+        for command in ["doubt", "approvals"] {
+            let ran = home.run(&[command]).failed(1, "TFY0065");
+            assert!(ran.stdout.contains("[TFY0107]"), "{command}, online: {online}: {ran:?}");
+            assert!(!ran.stdout.contains("nothing is in doubt"), "{ran:?}");
+        }
+        holder.into_iter().for_each(kit::Holder::kill);
+    }
+}
+
 fn resumed(home: &Home) -> Ran {
     home.orders(&["resume", "p", "--for", "0.8", "--json"])
 }

@@ -248,6 +248,28 @@ fn each_command_erases_what_it_removes_and_verify_proves_it() {
 }
 
 #[test]
+fn what_an_interrupted_restore_left_is_erased_with_the_run() {
+    for online in [false, true] {
+        let home = Home::new();
+        home.start("echo", "a", "\"not-for-everybody\"", "").ok();
+        // A restore that is killed at its end leaves the log that it replaced, and at its beginning half of the new one.
+        for left in ["replaced", "restoring"] {
+            for part in ["commit", "wal"] {
+                kit::copy(&home.log().join(part), &home.log().join(format!("{part}.{left}")));
+            }
+        }
+        let holder = online.then(|| home.hold("hold", "h", "60000", ""));
+        if online {
+            home.wait_for("h", "EffectStart");
+        }
+        home.run(&["rm", "a"]).ok();
+        assert_eq!(files_with(&home, "not-for-everybody"), Vec::<std::path::PathBuf>::new());
+        home.run(&["verify", "--erased", "a"]).ok();
+        holder.into_iter().for_each(kit::Holder::kill);
+    }
+}
+
+#[test]
 fn verify_finds_what_is_left_of_a_removed_run() {
     let home = Home::new();
     home.start("echo", "a", "\"tea\"", "").ok();

@@ -269,6 +269,10 @@ kinds! {
     StepInterrupted = "TFY0240", "make it a plain `def` step, which has a thread of its own; or raise `turn` of the run limits";
     /// Code outside turns, such as what reads an input, took too long and was interrupted.
     Interrupted = "TFY0245", "let that code do less, and move long work into a step; or raise `turn` of the run limits";
+    /// A run can't be read that may be a fork of the run, and so may need its answers.
+    MayBeNeeded = "TFY0254", "restore the file of the run that can't be read from a copy, or remove that run with `tiffany rm --damaged`; then do it again";
+    /// A run that isn't damaged was to be removed as a damaged one.
+    NotDamaged = "TFY0256", "end it with `tiffany cancel` and remove it with `tiffany rm`";
 }
 
 /// Where an error was raised in code of another language, and the way there. It is written down with the error, and makes no error another one: lines move.

@@ -16,6 +16,7 @@ use super::applier::{Applier, Places};
 use super::blob::BlobHash;
 use super::disk::{Disk, DiskFile, OpenMode};
 use super::error::{Doing, LogError};
+use super::leftovers::clear_leftovers;
 use super::read::Checker;
 
 /// How the name of a blob begins in a line, and how many hex digits follow.
@@ -223,9 +224,15 @@ impl Applier {
         self.leaves_blobs || self.collecting.is_some()
     }
 
-    /// Does the next piece of a collection, which begins if none is under way, and tells what came of it when it is done. A failure ends
-    /// the collection and nothing else: blobs that stay harm nobody.
+    /// Does the next piece of a collection, which begins if none is under way, and tells what came of it when it is done. What
+    /// a restore that was cut off has left goes first. A failure ends the collection and nothing else: blobs that stay
+    /// harm nobody.
     pub(crate) fn collect_some(&mut self) -> Option<Result<Collected, LogError>> {
+        if self.collecting.is_none()
+            && let Err(error) = clear_leftovers(&*self.disk, &self.places.root)
+        {
+            return Some(Err(error));
+        }
         if !self.refused.is_empty() {
             self.collecting = None;
             let damaged = self.refused.len() as u64;

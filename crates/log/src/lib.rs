@@ -25,6 +25,7 @@ mod growth;
 mod handles;
 mod index;
 mod json;
+mod leftovers;
 mod line;
 mod lock;
 #[doc(hidden)]

@@ -16,6 +16,7 @@ use super::disk::{Barrier, DirLock, Disk, Locking, OpenMode};
 use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
+use super::leftovers::leftovers;
 use super::lock::{LockTerm, describe, is_brief, is_orphaned, owner};
 use super::reconcile::open_if_there;
 use super::removals::{self, Removals};
@@ -224,6 +225,7 @@ impl Writer {
         let mut recovery = Recovery { torn_index: torn, losses, ..Recovery::default() };
         let last = upto + chained.blocks.len() as u64;
         let known = |entry| Applied { entry, touched: false };
+        let has_leftovers = !leftovers(&*disk, &places.root).is_ok_and(|there| there.is_empty());
         let mut applier = Applier {
             disk: Arc::clone(&disk),
             places,
@@ -244,7 +246,7 @@ impl Writer {
             handles,
             touched: Touched::default(),
             // What the runs that are to be erased named is not known any more.
-            leaves_blobs: !unerased.is_empty(),
+            leaves_blobs: !unerased.is_empty() || has_leftovers,
             unerased,
             collecting: None,
             followers: Arc::default(),

@@ -80,7 +80,8 @@ pub(crate) struct Queue {
     pending: Batch,
     last: Ticket,
     ending: Option<Ending>,
-    failed: bool,
+    /// The failure that stopped the log.
+    failed: Option<Arc<LogError>>,
     /// Somebody wants to read the files of the runs, with all that was handed in up to this ticket.
     pub(crate) reading: bool,
     pub(crate) read_up_to: Ticket,
@@ -117,8 +118,8 @@ pub(crate) struct Wishes {
 
 impl Queue {
     /// From here on nothing is collected: nobody would ever commit it.
-    fn stop(&mut self) {
-        self.failed = true;
+    fn stop(&mut self, error: LogError) {
+        self.failed = Some(Arc::new(error));
         self.pending.clear();
     }
 
@@ -190,7 +191,7 @@ impl LogThread {
         let log = std::thread::Builder::new().name("tiffany-log".into()).spawn(move || {
             let outcome = serving.serve(&notify);
             if let Err(error) = &outcome {
-                serving.shared.queue.lock().stop();
+                serving.shared.queue.lock().stop(error.clone());
                 serving.shared.for_reader.notify_all();
                 notify(Notice::Failed(error.clone()));
             }
@@ -207,7 +208,7 @@ impl LogThread {
         let mut queue = self.shared.queue.lock();
         // If something waits already, the thread knows or is about to look.
         let was_empty = queue.pending.is_empty();
-        if queue.failed {
+        if queue.failed.is_some() {
             batch.clear();
         } else {
             queue.pending.append(batch);
@@ -233,7 +234,7 @@ impl LogThread {
         queue.reading = true;
         queue.read_up_to = queue.last;
         self.shared.for_log.notify_one();
-        while queue.reading && !queue.failed {
+        while queue.reading && queue.failed.is_none() {
             self.shared.for_reader.wait(&mut queue);
         }
     }
@@ -250,11 +251,13 @@ impl LogThread {
         queue.collections
     }
 
-    /// What came of a collection; `None` as long as it goes on. A failure of it is no failure of the log.
+    /// What came of a collection; `None` as long as it goes on. Its failure is not a failure of the log, but a failure of
+    /// the log ends it.
     pub fn collected(&self, number: u64) -> Option<Result<Collected, LogError>> {
         let queue = self.shared.queue.lock();
         let last = queue.collected.as_ref().filter(|(last, _)| *last >= number);
-        last.map(|(_, collected)| collected.clone())
+        let stopped = queue.failed.as_ref().map(|first| Err(LogError::Poisoned(Arc::clone(first))));
+        last.map(|(_, collected)| collected.clone()).or(stopped)
     }
 
     /// Commits what was handed in, syncs everything and ends the threads. Lines of removed and compacted runs that are

@@ -491,6 +491,37 @@ fn a_person_decides_on_what_is_in_doubt() {
     }
 }
 
+static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Whether the step was of a kind that may be in doubt is in its input, which is a blob.
+#[test]
+fn a_run_whose_input_or_lines_cannot_be_read_is_named_when_doubts_are_asked_for() {
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("mailer", mailer).build().unwrap();
+    let run = runtime.submit::<String>("mailer", "a", &true).unwrap();
+    runtime.wait_for(&run).unwrap();
+    drop(runtime);
+    let cut = dir.cut_after(1, "EffectStart");
+    let warnings = || {
+        let mut control = Control::open(&cut.0).unwrap();
+        control = control.on_warning(|text| WARNINGS.lock().unwrap().push(text.to_owned()));
+        assert_eq!(control.doubts().unwrap(), []);
+        assert_eq!(control.approvals().unwrap().len(), 0);
+        std::mem::take(&mut *WARNINGS.lock().unwrap())
+    };
+    let about_blob = warnings();
+    let is_named =
+        |text: &String, code: &str| text.contains(&run.uuid().to_string()) && text.contains(code);
+    assert!(about_blob.iter().any(|text| is_named(text, "TFY0111")), "{about_blob:?}");
+    let file = cut.0.join(format!("wal/{}.wal", run.uuid()));
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[60] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let about_line = warnings();
+    assert!(about_line.iter().all(|text| is_named(text, "TFY0107")), "{about_line:?}");
+    assert_eq!(about_line.len(), 2, "{about_line:?}");
+}
+
 fn copy_all(from: &std::path::Path, to: &std::path::Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {

@@ -578,6 +578,34 @@ fn a_damaged_stretch_cannot_be_forked_and_what_is_before_it_can() {
     assert_eq!(done(&saved), ["book", "mail"]);
 }
 
+#[test]
+fn a_parent_that_was_cut_between_two_lines_or_emptied_is_damaged() {
+    for left in [6, 0] {
+        let dir = Dir::new();
+        let mut runtime = runtime(&dir);
+        let (run, _) = finished(&mut runtime);
+        drop(runtime);
+        let mut control = tiffany::control::Control::open(&dir.0).unwrap();
+        let fork = control.fork(run.uuid(), 2, Fork::new().allow("*").id("saved")).unwrap();
+        drop(control);
+        let kept: String =
+            lines(&dir, &run)[..left].iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(dir.0.join(format!("wal/{}.wal", run.uuid())), kept).unwrap();
+        let mut runtime = self::runtime(&dir);
+        let saved = tiffany::binding::durable_run::<String>(fork);
+        let (why, message) = kind(runtime.wait_for(&saved));
+        assert_eq!(why, ErrorKind::NotAllowed, "{left}: {message}");
+        assert_eq!(done(&saved), [""; 0], "{left}: its parent has done them");
+        let (why, message) = kind(runtime.wait_for(&run));
+        assert!(why == ErrorKind::LogFailed && message.contains("TFY0107"), "{left}: {message}");
+        if left == 0 {
+            let again = runtime.submit::<String>("trip", "trip", &"Rome");
+            let (why, message) = kind(again);
+            assert!(why == ErrorKind::LogFailed && message.contains("TFY0107"), "{message}");
+        }
+    }
+}
+
 /// Counts to three, beginning anew for each.
 async fn anew(count: u32) -> Result<u32, TaskError> {
     match count {

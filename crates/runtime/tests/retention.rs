@@ -10,7 +10,7 @@ use crate::durable_kit::{Dir, ms};
 use tiffany::control::Control;
 use tiffany::durable::{DurableRun, Fork, TimeTravel, receive, run_id, send, step};
 use tiffany::history::{DiffSettings, Outcome, diff};
-use tiffany::retention::{Keeper, Retention, Why, plan_of};
+use tiffany::retention::{Keeper, Plan, Retention, Why, plan_of};
 use tiffany::wal::{Payload, RealDisk, RunState, View};
 use tiffany::{Builder, RunError, Runtime, TaskError, Uuid};
 
@@ -352,7 +352,7 @@ fn what_an_unfinished_fork_needs_is_kept() {
     let mut keeper = Keeper::open(&dir.0).unwrap();
     let plan = keeper.plan(&everything).unwrap();
     assert!(plan.is_empty(), "{plan:?}");
-    let mut kept: Vec<(Uuid, Uuid)> = plan.kept.iter().map(|k| (k.run.run, k.fork)).collect();
+    let mut kept: Vec<(Uuid, Uuid)> = plan.kept.iter().map(|k| (k.run.run, k.by.run())).collect();
     let mut expected = [run.uuid(), child.uuid()].map(|parent| (parent, grandchild.uuid()));
     kept.sort_unstable();
     expected.sort_unstable();
@@ -380,6 +380,65 @@ fn a_paused_fork_needs_its_parent_too() {
     let mut other = Builder::new().log_dir(&dir.0).build().unwrap();
     assert_eq!(other.paused().len(), 1);
     assert_eq!(code(other.remove(&run)), "TFY0133");
+}
+
+/// Changes a byte of a line of a run's file.
+fn damage(dir: &Path, run: Uuid, line: usize) {
+    let file = dir.join(format!("wal/{run}.wal"));
+    let mut bytes = std::fs::read(&file).unwrap();
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    let begins = std::iter::once(0).chain(ends).nth(line).unwrap();
+    bytes[begins + 60] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+}
+
+#[test]
+fn a_run_is_kept_while_one_that_may_be_its_fork_cannot_be_read() {
+    // The unfinished fork; and its parent, which is over and has a parent of its own.
+    for which in [2, 1] {
+        let dir = Dir::new();
+        let mut runtime = open(&dir.0);
+        let family = family(&mut runtime);
+        runtime.flush().unwrap();
+        drop(runtime);
+        let [run, damaged] = [family[0].uuid(), family[which].uuid()];
+        damage(&dir.0, damaged, 0);
+        let rule = [Retention::new().keep(0)];
+        let is_kept = |plan: Plan| {
+            plan.remove.is_empty()
+                && plan.kept.iter().any(|k| k.run.run == run && k.by.run() == damaged)
+        };
+        assert!(is_kept(plan_of(&view(&dir.0), &rule).unwrap()), "{which}");
+        let mut keeper = Keeper::open(&dir.0).unwrap();
+        let refused = keeper.remove(run).unwrap_err();
+        assert_eq!(refused.code(), "TFY0254", "{which}: {refused}");
+        assert!(refused.to_string().contains(&damaged.to_string()), "{refused}");
+        let compacted = keeper.compact(&[run]).unwrap();
+        assert_eq!(compacted.refused[0].1.code(), "TFY0254", "{which}");
+        drop(keeper);
+        let mut runtime = open(&dir.0);
+        assert_eq!(code(runtime.remove(&family[0])), "TFY0254", "{which}");
+        assert_eq!(code(runtime.compact(&family[0])), "TFY0254", "{which}");
+        assert!(is_kept(runtime.plan(&rule).unwrap()), "{which}");
+    }
+}
+
+#[test]
+fn a_rule_keeps_a_run_that_is_damaged_in_the_middle_and_says_so() {
+    let dir = Dir::new();
+    let mut runtime = open(&dir.0);
+    let [run, other] = ["a", "b"].map(|id| finished(&mut runtime, "big", id, id));
+    drop(runtime);
+    damage(&dir.0, run.uuid(), 2);
+    let mut keeper = Keeper::open(&dir.0).unwrap();
+    let plan = keeper.plan(&[Retention::new().keep(0)]).unwrap();
+    assert_eq!(plan.remove.len(), 1);
+    assert_eq!(plan.damaged[0].0, run.uuid());
+    let pruned = keeper.carry_out(&plan).unwrap();
+    assert_eq!((pruned.removed, pruned.refused.len()), (1, 1));
+    assert!(pruned.refused[0].1.to_string().contains("TFY0107"), "{pruned:?}");
+    assert!(dir.0.join(format!("wal/{}.wal", run.uuid())).exists());
+    assert!(!dir.0.join(format!("wal/{}.wal", other.uuid())).exists());
 }
 
 #[test]

@@ -280,6 +280,37 @@ fn what_a_removed_run_left_is_erased_while_others_commit() {
 }
 
 #[test]
+fn an_erasure_ends_with_the_error_of_a_log_that_fails_meanwhile_or_has_failed() {
+    let faults = [Barrier::Index, Barrier::Segment];
+    for (at, barrier) in faults.into_iter().enumerate() {
+        let disk = SimDisk::new();
+        let (log, told) = start(&disk, small());
+        let mut batch = Batch::new();
+        let mut chain = Chain::new(run_id(1));
+        line(&mut batch, &mut chain, 5);
+        batch.finish(&chain);
+        log.submit(&mut batch);
+        batch.remove(run_id(1));
+        wait_for(&told, log.submit(&mut batch)).unwrap();
+        log.catch_up();
+        disk.fail_barrier(barrier, 5);
+        for when in ["meanwhile", "before"] {
+            let number = log.collect_blobs();
+            let give_up = Instant::now() + Duration::from_secs(20);
+            let ended = loop {
+                assert!(Instant::now() < give_up, "fault {at}, {when}: it does not end");
+                match log.collected(number) {
+                    Some(ended) => break ended,
+                    None => std::thread::yield_now(),
+                }
+            };
+            let error = ended.unwrap_err();
+            assert!(error.to_string().contains("TFY0102"), "fault {at}, {when}: {error}");
+        }
+    }
+}
+
+#[test]
 fn a_log_that_is_closed_right_after_a_removal_has_erased_its_lines() {
     let disk = SimDisk::new();
     let (log, _told) = start(&disk, small());

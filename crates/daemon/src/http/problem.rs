@@ -138,8 +138,9 @@ fn status_of(kind: ErrorKind) -> u16 {
     use ErrorKind::*;
     match kind {
         NoSuchRun | UnknownPromise | NoSuchQuestion | NoSuchKey | NoSuchApproval => 404,
-        OtherRun | RunOver | NotOver | NeededByFork | ReadTooEarly | AlreadySettled
-        | NotAllowed | RunCompacted | Diverged | ApprovalDecided | RunHeld | NotHeld => 409,
+        OtherRun | RunOver | NotOver | NeededByFork | MayBeNeeded | NotDamaged | ReadTooEarly
+        | AlreadySettled | NotAllowed | RunCompacted | Diverged | ApprovalDecided | RunHeld
+        | NotHeld => 409,
         InboxFull => 429,
         RunRemoved => 410,
         LogFailed | Unreachable => 503,

@@ -18,13 +18,10 @@ use super::super::applier::Places;
 use super::super::blob::BlobHash;
 use super::super::disk::{Barrier, Disk, OpenMode};
 use super::super::error::{Doing, LogError};
+use super::super::leftovers::{NEW, OLD, PARTS, clear_leftovers, list};
 use super::super::removals;
 use super::super::segments::Segment;
 use super::parent;
-
-const PARTS: [&str; 2] = ["commit", "wal"];
-const NEW: &str = ".restoring";
-const OLD: &str = ".replaced";
 
 pub(super) struct Replacing {
     disk: Arc<dyn Disk>,
@@ -53,8 +50,8 @@ impl Replacing {
         self.root.join(format!("{part}{suffix}"))
     }
 
-    fn is_there(&self, dir: &Path) -> bool {
-        self.disk.list(dir).is_ok()
+    fn is_there(&self, dir: &Path) -> Result<bool, LogError> {
+        Ok(list(&*self.disk, dir)?.is_some())
     }
 
     fn sync(&self, barrier: Barrier) -> Result<(), LogError> {
@@ -88,7 +85,7 @@ impl Replacing {
         self.mark()?;
         for part in PARTS {
             let (here, new) = (self.root.join(part), self.path(part, NEW));
-            if self.is_there(&here) {
+            if self.is_there(&here)? {
                 self.rename(&here, &self.path(part, OLD))?;
             }
             self.rename(&new, &here)?;
@@ -105,10 +102,10 @@ impl Replacing {
             for part in PARTS.iter().rev() {
                 let (here, new) = (self.root.join(part), self.path(part, NEW));
                 let old = self.path(part, OLD);
-                if self.is_there(&here) && !self.is_there(&new) {
+                if self.is_there(&here)? && !self.is_there(&new)? {
                     self.rename(&here, &new)?;
                 }
-                if self.is_there(&old) {
+                if self.is_there(&old)? {
                     self.rename(&old, &here)?;
                 }
             }
@@ -121,28 +118,7 @@ impl Replacing {
 
     /// Removes all that is not the log.
     pub(super) fn clear(&self) -> Result<(), LogError> {
-        let beside = PARTS.iter().flat_map(|part| [self.path(part, NEW), self.path(part, OLD)]);
-        let there: Vec<PathBuf> = beside.filter(|dir| self.is_there(dir)).collect();
-        if there.is_empty() {
-            return Ok(());
-        }
-        // A mark that was removed must not come back when what it needs is gone.
-        self.sync(Barrier::Restored)?;
-        for dir in &there {
-            for dir in [&dir.join("blobs"), dir] {
-                self.remove_dir(dir)?;
-            }
-        }
-        self.sync(Barrier::Restored)
-    }
-
-    fn remove_dir(&self, dir: &Path) -> Result<(), LogError> {
-        let Ok(files) = self.disk.list(dir) else { return Ok(()) };
-        for (name, _) in files {
-            let path = dir.join(name);
-            self.disk.remove(&path).doing("remove", &path)?;
-        }
-        self.disk.remove_dir(dir).doing("remove", dir)
+        clear_leftovers(&*self.disk, &self.root)
     }
 }
 

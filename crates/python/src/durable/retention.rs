@@ -127,7 +127,7 @@ pub(super) fn prune_by(
 }
 
 pub(super) fn parts(py: Python<'_>, (plan, pruned): (Plan, Option<Pruned>)) -> PrunedParts {
-    let kept = plan.kept.iter().map(|kept| (candidate(&kept.run), kept.fork.to_string()));
+    let kept = plan.kept.iter().map(|kept| (candidate(&kept.run), kept.by.run().to_string()));
     let candidates = |runs: &[Candidate]| runs.iter().map(candidate).collect();
     let planned = (candidates(&plan.remove), candidates(&plan.compact), kept.collect());
     (planned, pruned.map(|pruned| done(py, pruned)))

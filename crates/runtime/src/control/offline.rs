@@ -1,7 +1,7 @@
 //! A log without its runtime: one that no process has, where requests become records that the runs find when they are
 //! brought back; or one that has failed, which is only looked at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::durable::fork::copy::Source;
 use crate::durable::fork::copy::copy;
 use crate::durable::hold::{Hold, not_held};
-use crate::durable::keeping::{Needed, needed, needed_by_fork, not_over, parent_of};
+use crate::durable::keeping::{Needed, not_over, parent_of};
 use crate::durable::page::Page;
 use crate::durable::resume::resuming::{fetch, read_script};
 use crate::durable::run_limits::RunLimits;
@@ -45,8 +45,9 @@ pub(crate) struct Offline {
     /// Runs that forks need, once somebody wanted to know, and the last collection of blobs.
     needed: Option<Arc<Needed>>,
     collected: Option<Collected>,
-    /// Damage that was found when it was opened.
+    /// Damage that was found when it was opened, and the damaged runs.
     pub(super) losses: Vec<LogError>,
+    damaged: BTreeMap<Uuid, LogError>,
     /// Who sees what is changed.
     pub(super) witness: Option<Arc<dyn Witness>>,
 }
@@ -87,7 +88,8 @@ impl Offline {
         match Writer::open_for(LockTerm::Brief, Arc::clone(&disk), root, settings) {
             Ok((writer, recovery)) => {
                 let log = Some(Log::Held(Box::new(writer)));
-                Ok(Offline::of(log, disk, root, recovery.losses))
+                let damaged = recovery.refused.into_iter().collect();
+                Ok(Offline::of(log, disk, root, recovery.losses, damaged))
             }
             Err(error @ LogError::Locked { .. }) => Err(Refused::InUse(error)),
             Err(error) => Err(Refused::Broken(log_failed(error))),
@@ -98,13 +100,20 @@ impl Offline {
     pub(crate) fn look(disk: Arc<dyn Disk>, root: &Path) -> Result<Offline, TaskError> {
         let view = View::open(disk, root).map_err(log_failed)?;
         let disk = Arc::clone(view.disk());
+        let damaged = view.recovery().refused.iter().cloned().collect();
         let log = Some(Log::Seen(Box::new(view)));
-        Ok(Offline::of(log, disk, root, Vec::new()))
+        Ok(Offline::of(log, disk, root, Vec::new(), damaged))
     }
 
-    fn of(log: Option<Log>, disk: Arc<dyn Disk>, root: &Path, losses: Vec<LogError>) -> Offline {
+    fn of(
+        log: Option<Log>,
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        losses: Vec<LogError>,
+        damaged: BTreeMap<Uuid, LogError>,
+    ) -> Offline {
         let (needed, collected, witness) = (None, None, None);
-        Offline { log, disk, root: root.into(), needed, collected, losses, witness }
+        Offline { log, disk, root: root.into(), needed, collected, losses, damaged, witness }
     }
 
     /// Where a run stands.
@@ -315,20 +324,14 @@ impl Offline {
             }
             Request::Events(_) => Err(no_activity()),
             Request::Doubts => {
-                let mut doubts = Vec::new();
-                for run in self.live() {
-                    let Ok(shelved) = self.shelved(run) else { continue };
-                    doubts.extend(shelved.doubts().cloned());
-                }
-                Ok(Answer::Doubts(doubts))
+                let (runs, warning) = self.dormant_runs();
+                let doubts = runs.iter().flat_map(Shelved::doubts).cloned().collect();
+                Ok(warned(Answer::Doubts(doubts), warning))
             }
             Request::Approvals => {
-                let mut approvals = Vec::new();
-                for run in self.live() {
-                    let Ok(shelved) = self.shelved(run) else { continue };
-                    approvals.extend(shelved.approvals(clock).cloned());
-                }
-                Ok(Answer::Approvals(approvals))
+                let (runs, warning) = self.dormant_runs();
+                let open = runs.iter().flat_map(|run| run.approvals(clock)).cloned().collect();
+                Ok(warned(Answer::Approvals(open), warning))
             }
             Request::Resolve { approval, ruling } => {
                 let Some(Key { run, .. }) = Key::parse(&approval) else {
@@ -429,9 +432,16 @@ impl Offline {
         if let Some(needed) = &self.needed {
             return Arc::clone(needed);
         }
-        let parent = |run| parent_of(&*self.disk, &self.root, run);
-        let forks = self.live().into_iter().filter_map(|run| Some((run, parent(run)?)));
-        let needed = Arc::new(needed(forks, parent));
+        let first_line = |run| parent_of(&*self.disk, &self.root, run);
+        let unknown = self.damaged.keys().filter(|run| self.entry(**run).is_none());
+        let unfinished = self.live().into_iter().chain(unknown.copied());
+        let needed = Needed::by(unfinished.map(|run| (run, first_line(run))), |run| {
+            match self.entry(run).map(|entry| entry.state) {
+                None | Some(RunState::Removed) => Ok(None),
+                Some(_) => first_line(run),
+            }
+        });
+        let needed = Arc::new(needed);
         self.needed = Some(Arc::clone(&needed));
         needed
     }
@@ -440,12 +450,13 @@ impl Offline {
     fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<LogEnd, TaskError> {
         let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
-        match (entry.state, needed.get(&run)) {
-            (RunState::Live, _) => Err(not_over(run)),
-            (RunState::Removed, _) => Err(run_removed(run)),
-            (_, Some(fork)) => Err(needed_by_fork(run, *fork)),
-            (RunState::Finished, None) => Ok(LogEnd::of(&entry.chain(run))),
+        match entry.state {
+            RunState::Live => return Err(not_over(run)),
+            RunState::Removed => return Err(run_removed(run)),
+            RunState::Finished => {}
         }
+        needed.check(run)?;
+        Ok(LogEnd::of(&entry.chain(run)))
     }
 
     fn is_live(&self, run: Uuid) -> bool {
@@ -462,6 +473,25 @@ impl Offline {
         live
     }
 
+    /// The runs that are not over and can be read, and what can't be.
+    fn dormant_runs(&self) -> (Vec<Shelved>, Option<String>) {
+        let (mut runs, mut unread) = (Vec::new(), Vec::new());
+        for run in self.live() {
+            match self.shelved(run) {
+                Ok(shelved) => {
+                    let errors = shelved.unreadable().iter();
+                    unread.extend(errors.map(|error| format!("run {run}: {error}")));
+                    runs.push(shelved);
+                }
+                // It does not stand in the way of the others.
+                Err(error) => unread.push(format!("run {run}: {}", error.message())),
+            }
+        }
+        let warning =
+            format!("this may not be all, because logs can't be read: {}", unread.join("; "));
+        (runs, (!unread.is_empty()).then_some(warning))
+    }
+
     fn shelved(&self, run: Uuid) -> Result<Shelved, TaskError> {
         let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
@@ -469,6 +499,10 @@ impl Offline {
             RunState::Live => {}
             RunState::Finished => return Err(run_over(run)),
             RunState::Removed => return Err(run_removed(run)),
+        }
+        // What is left of it may look whole.
+        if let Some(damage) = self.damaged.get(&run) {
+            return Err(log_failed(damage.clone()));
         }
         let script = read_script(&*self.disk, &self.root, run, |_| false).map_err(log_failed)?;
         let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);
@@ -484,6 +518,13 @@ impl Drop for Offline {
             // Everything that was answered is in the commit log all the same.
             tracing::warn!(target: "tiffany", "closing the log: {error}");
         }
+    }
+}
+
+fn warned(answer: Answer, warning: Option<String>) -> Answer {
+    match warning {
+        Some(warning) => Answer::Warned { answer: Box::new(answer), warning },
+        None => answer,
     }
 }
 

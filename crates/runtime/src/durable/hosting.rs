@@ -55,6 +55,8 @@ pub(crate) struct Durable {
     pub(crate) is_behind: bool,
     pub(crate) held_back: Vec<usize>,
     pub(crate) runs: KnownRuns,
+    /// Runs that are over and damaged.
+    pub(crate) damaged_ends: BTreeSet<Uuid>,
     pub(crate) ended: VecDeque<Uuid>,
     pub(crate) failed: Option<LogError>,
     /// What tells of runs once it has.
@@ -200,6 +202,7 @@ impl Runtime {
             is_behind: false,
             held_back: Vec::new(),
             runs,
+            damaged_ends: BTreeSet::new(),
             ended: VecDeque::new(),
             failed: None,
             failed_log: None,
@@ -211,6 +214,10 @@ impl Runtime {
             post: Post::default(),
         });
         for (uuid, error) in recovery.refused {
+            let durable = self.durable_mut();
+            if let Some(Known::Over(..)) = durable.runs.get(&uuid) {
+                durable.damaged_ends.insert(uuid);
+            }
             live.retain(|(run, _)| *run != uuid);
             self.pause(uuid, log_failed(error), None);
         }

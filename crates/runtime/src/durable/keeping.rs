@@ -12,55 +12,104 @@ use tiffany_records::errors::{log_failed, no_such_run, read_too_early, run_remov
 use super::hosting::{Durable, no_log_here};
 use super::runs::Known;
 use crate::control::catalogue::Job;
+use crate::retention::plan::NeededBy;
 use crate::runtime::Runtime;
-use tiffany_log::{Disk, RunReader};
+use tiffany_log::{Disk, LogError, RunReader};
 use tiffany_records::key::{LogEnd, Received};
 use tiffany_records::record::Record;
 use tiffany_records::request::Answer;
 use tiffany_records::retention::Remains;
 use tiffany_records::value::decode;
 
-/// Runs that are needed by forks, each with one of those.
-pub(crate) type Needed = BTreeMap<Uuid, Uuid>;
+/// The runs that unfinished forks take answers from.
+#[derive(Debug, Default)]
+pub(crate) struct Needed {
+    /// Each with one of the forks that need it.
+    forks: BTreeMap<Uuid, Uuid>,
+    /// A run whose parent can't be read: any other run may be needed.
+    unreadable: Option<Uuid>,
+}
+
+/// The run that a run is a fork of, if it is one. An error if its file doesn't tell.
+pub(crate) type Parent = Result<Option<Uuid>, LogError>;
 
 /// So many generations of forks are looked at, as when a fork asks its parents.
 const DEEPEST: usize = 64;
 
 /// The run that a run is a fork of, from the first line of its file.
-pub(crate) fn parent_of(disk: &dyn Disk, root: &Path, run: Uuid) -> Option<Uuid> {
+pub(crate) fn parent_of(disk: &dyn Disk, root: &Path, run: Uuid) -> Parent {
     #[derive(Deserialize)]
     struct ForkOf {
         run: String,
     }
-    let mut reader = RunReader::open(disk, root, run, None).ok()?;
-    let first = reader.next()?.ok()?;
-    let Record::RunStart(start) = Record::read(&first) else { return None };
-    let fork: ForkOf = decode(start.fork?.0).ok()?;
-    Uuid::parse(&fork.run)
+    let mut reader = RunReader::open(disk, root, run, None)?;
+    let fork = match reader.next() {
+        Some(first) => match Record::read(&first?) {
+            Record::RunStart(start) => match start.fork {
+                Some(fork) => decode(fork.0).ok().and_then(|ForkOf { run }| Uuid::parse(&run)),
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        },
+        None => None,
+    };
+    fork.map(Some).ok_or_else(|| reader.ends_elsewhere())
 }
 
-/// All runs from which forks that are not over take answers: their parents, the parents of these, and so on. `forks` has each such fork with its parent.
-pub(crate) fn needed(
-    forks: impl IntoIterator<Item = (Uuid, Uuid)>,
-    parent_of: impl Fn(Uuid) -> Option<Uuid>,
-) -> Needed {
-    let mut needed = Needed::new();
-    for (fork, parent) in forks {
-        let mut next = Some(parent);
-        for _ in 0..DEEPEST {
-            let Some(parent) = next else { break };
-            if needed.insert(parent, fork).is_some() {
-                break;
+impl Needed {
+    /// Looks for all runs from which unfinished runs take answers: their parents, the parents of these, and so on.
+    /// `unfinished` has each such run with its parent; `parent_of` finds those of other runs.
+    pub(crate) fn by(
+        unfinished: impl IntoIterator<Item = (Uuid, Parent)>,
+        parent_of: impl Fn(Uuid) -> Parent,
+    ) -> Needed {
+        let mut needed = Needed::default();
+        for (fork, mut parent) in unfinished {
+            let mut child = fork;
+            for _ in 0..DEEPEST {
+                match parent {
+                    Ok(Some(run)) if needed.forks.insert(run, fork).is_none() => {
+                        (child, parent) = (run, parent_of(run));
+                    }
+                    Ok(_) => break,
+                    Err(_) => {
+                        needed.unreadable.get_or_insert(child);
+                        break;
+                    }
+                }
             }
-            next = parent_of(parent);
+        }
+        needed
+    }
+
+    /// What needs a run, if something does.
+    pub(crate) fn get(&self, run: Uuid) -> Option<NeededBy> {
+        let fork = self.forks.get(&run).copied().map(NeededBy::Fork);
+        let other = self.unreadable.filter(|other| *other != run).map(NeededBy::Unreadable);
+        fork.or(other)
+    }
+
+    /// The forks that take answers from a run itself.
+    pub(crate) fn fork_of(&self, run: Uuid) -> Option<Uuid> {
+        self.forks.get(&run).copied()
+    }
+
+    /// An error if a run is needed.
+    pub(crate) fn check(&self, run: Uuid) -> Result<(), TaskError> {
+        match self.get(run) {
+            None => Ok(()),
+            Some(NeededBy::Fork(fork)) => {
+                let message = format!("run {run} is needed by its fork {fork}, which is not over");
+                Err(TaskError::new(ErrorKind::NeededByFork, message))
+            }
+            Some(NeededBy::Unreadable(other)) => {
+                let message = format!(
+                    "run {run} may be needed: the log of run {other} can't be read, which may be a fork of it"
+                );
+                Err(TaskError::new(ErrorKind::MayBeNeeded, message))
+            }
         }
     }
-    needed
-}
-
-pub(crate) fn needed_by_fork(run: Uuid, fork: Uuid) -> TaskError {
-    let message = format!("run {run} is needed by its fork {fork}, which is not over");
-    TaskError::new(ErrorKind::NeededByFork, message)
 }
 
 pub(crate) fn not_over(run: Uuid) -> TaskError {
@@ -83,10 +132,8 @@ impl Durable {
             Some(Known::Removed) => return Err(run_removed(run)),
             None => return Err(no_such_run(run)),
         };
-        match needed.get(&run) {
-            Some(fork) => Err(needed_by_fork(run, *fork)),
-            None => Ok(stand),
-        }
+        needed.check(run)?;
+        Ok(stand)
     }
 }
 
@@ -145,18 +192,25 @@ impl Runtime {
     }
 
     fn needed_by_forks(&self) -> Needed {
-        let Some(durable) = &self.durable else { return Needed::new() };
-        let (disk, root) = (&*durable.disk, durable.root.as_path());
+        let Some(durable) = &self.durable else { return Needed::default() };
+        let first_line = |run| parent_of(&*durable.disk, &durable.root, run);
         let live = self.runs.iter().filter_map(|(_, hosted)| {
             let hosting = hosted.hosting.as_ref().filter(|hosting| !hosting.is_over)?;
-            Some((hosting.journal.run(), hosting.branch.as_ref()?.parent()))
+            Some((hosting.journal.run(), Ok(Some(hosting.branch.as_ref()?.parent()))))
         });
-        let shelved = durable.runs.unfinished().filter_map(|(run, known)| match known {
-            Known::Paused(_, Some(shelved)) => Some((*run, shelved.parent()?)),
-            // Its log cannot be read; if its first line can be, that is enough.
-            Known::Paused(_, None) => Some((*run, parent_of(disk, root, *run)?)),
+        let paused = durable.runs.unfinished().filter_map(|(run, known)| match known {
+            Known::Paused(_, Some(shelved)) if !shelved.is_bare() => {
+                Some((*run, Ok(shelved.parent())))
+            }
+            // Its log can't be read, or not as a whole; if its first line can be, that is enough.
+            Known::Paused(..) if !durable.damaged_ends.contains(run) => {
+                Some((*run, first_line(*run)))
+            }
             _ => None,
         });
-        needed(live.chain(shelved), |run| parent_of(disk, root, run))
+        Needed::by(live.chain(paused), |run| match durable.runs.get(&run) {
+            None | Some(Known::Removed) => Ok(None),
+            Some(_) => first_line(run),
+        })
     }
 }

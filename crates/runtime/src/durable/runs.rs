@@ -228,7 +228,14 @@ impl Runtime {
             None => {
                 self.hand_in();
                 let begun = |script: &Script| !script.beginning.id.is_empty();
-                let begun = self.durable_mut().read_over(uuid, begun)?.beginning;
+                let durable = self.durable_mut();
+                let begun = durable.read_over(uuid, begun);
+                let begun = begun.map_err(|error| match durable.runs.get(&uuid) {
+                    // It was found when the log was opened.
+                    Some(Known::Paused(damage, None)) => RunError::Failed(damage.clone()),
+                    _ => error.into(),
+                })?;
+                let begun = begun.beginning;
                 Beginning::read(&begun, begun.function.as_str().into())
             }
         };

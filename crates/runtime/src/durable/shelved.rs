@@ -17,7 +17,7 @@ use super::resume::resuming::read_script;
 use super::resume::script::{Beginning, Fetch, Recorded, Script, Told, What, unwrapped};
 use super::run_limits::RunLimits;
 use super::unread::Unread;
-use tiffany_log::{Chain, Disk, Payload, Stamp};
+use tiffany_log::{Chain, Disk, LogError, Payload, Stamp};
 use tiffany_records::json::compact;
 use tiffany_records::key::{Key, Number, Received};
 use tiffany_records::request::{
@@ -47,6 +47,8 @@ pub struct Shelved {
     is_cancelled: bool,
     /// Its log is too long to be read, and nothing of it is known.
     is_bare: bool,
+    /// Why something about its questions and steps in doubt can't be read.
+    unreadable: Vec<LogError>,
 }
 
 /// What is said here happens at the end of what the log has: a turn is not named.
@@ -58,7 +60,7 @@ impl Shelved {
         tiffany_records::key::LogEnd::of(&self.journal.chain)
     }
 
-    /// A step whose input cannot be read is not known to be in doubt; the run itself cannot go on then either.
+    /// A step whose input can't be read is not known to be in doubt: see [`unreadable`](Shelved::unreadable).
     pub fn new(chain: Chain, script: &Script, fetch: Fetch<'_>) -> Shelved {
         let (run, generation) = (chain.run(), chain.generation());
         let mut shelved = Shelved {
@@ -73,6 +75,7 @@ impl Shelved {
             held: script.hold.held.clone(),
             is_cancelled: script.is_cancelled(),
             is_bare: false,
+            unreadable: Vec::new(),
         };
         let snapshot = script.snapshot.iter().flat_map(|snapshot| snapshot.promises());
         shelved.promises.extend(snapshot);
@@ -89,12 +92,15 @@ impl Shelved {
                 && !script.ended.contains_key(&tid)
             {
                 let number = Number { generation, seq: call.seq };
-                let open =
-                    open_approval(&script.beginning, (tid, call), Key { run, number }, fetch);
-                shelved.approvals.extend(open.map(|open| (call.seq, (tid, open))));
+                let key = Key { run, number };
+                match open_approval(&script.beginning, (tid, call), key, fetch) {
+                    Ok(open) => shelved.approvals.extend(open.map(|open| (call.seq, (tid, open)))),
+                    Err(error) => shelved.unreadable.push(error),
+                }
             }
             if let Some(begun) = script.begun.get(&call.seq).filter(|begun| begun.is_open)
-                && call.field("about").is_some_and(|about| is_at_most_once(about, fetch))
+                && let Some(about) = call.field("about")
+                && shelved.take(is_at_most_once(about, fetch))
             {
                 let step = call.text("name").unwrap_or_default();
                 let number = Number { generation, seq: call.seq };
@@ -112,6 +118,19 @@ impl Shelved {
             }
         }
         shelved
+    }
+
+    /// The answer to a question about a step; `false`, and noted, if its input can't be read.
+    fn take(&mut self, is_so: Result<bool, LogError>) -> bool {
+        is_so.unwrap_or_else(|error| {
+            self.unreadable.push(error);
+            false
+        })
+    }
+
+    /// Why something about its questions and steps in doubt can't be read. There may be more of them than it tells.
+    pub fn unreadable(&self) -> &[LogError] {
+        &self.unreadable
     }
 
     /// A run whose log is too long to be read: of its promises, questions and doubts nothing is known.
@@ -283,19 +302,20 @@ impl Shelved {
     }
 }
 
-/// A question that the log has; `None` if it cannot be read.
+/// A question that the log has; `None` if it is not of a form that is known.
 fn open_approval(
     beginning: &Beginning,
     (tid, call): (Tid, &Recorded),
     key: Key,
     fetch: Fetch<'_>,
-) -> Option<OpenApproval> {
+) -> Result<Option<OpenApproval>, LogError> {
     let read = |json: &str| match Payload::parse(json) {
-        Some(blob @ Payload::Blob { .. }) => fetch(&blob).ok(),
-        _ => Some(json.to_owned()),
+        Some(blob @ Payload::Blob { .. }) => fetch(&blob),
+        _ => Ok(json.to_owned()),
     };
-    let about = read(call.field("about")?)?;
-    let payload = call.field("payload").and_then(read);
+    let Some(about) = call.field("about") else { return Ok(None) };
+    let about = read(about)?;
+    let payload = call.field("payload").map(read).transpose()?;
     let payload = payload.as_deref().map(unwrapped);
     let deadline = call.text("time").and_then(|text| Stamp::parse(&text));
     let deadline = deadline.map(|stamp| Time::from_nanos(stamp.unix_nanos()));
@@ -308,7 +328,7 @@ fn open_approval(
         since: call.clock,
         deadline,
     };
-    OpenApproval::new(&about, payload, place).ok()
+    Ok(OpenApproval::new(&about, payload, place).ok())
 }
 
 /// Why a question is not open: the error has the first answer, if the run's log has one.
@@ -359,14 +379,15 @@ fn first_answer(disk: &dyn Disk, root: &Path, approval: &str) -> Option<Approval
     decode(&answer.borrow::<Json>()?.0).ok()
 }
 
-fn is_at_most_once(about: &str, fetch: Fetch<'_>) -> bool {
+fn is_at_most_once(about: &str, fetch: Fetch<'_>) -> Result<bool, LogError> {
     #[derive(Deserialize)]
     struct About {
         kind: Option<String>,
     }
     let about = match Payload::parse(about) {
-        Some(blob @ Payload::Blob { .. }) => fetch(&blob).unwrap_or_default(),
+        Some(blob @ Payload::Blob { .. }) => fetch(&blob)?,
         _ => about.to_owned(),
     };
-    decode::<About>(&about).is_ok_and(|about| about.kind.as_deref() == Some("at_most_once"))
+    let about = decode::<About>(&about);
+    Ok(about.is_ok_and(|about| about.kind.as_deref() == Some("at_most_once")))
 }

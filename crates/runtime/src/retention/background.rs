@@ -1,13 +1,14 @@
 //! The thread of a runtime that keeps its rules: now and then it looks at the runs that are over, and asks the loop for what the rules say. It reads and decides
 //! here, so that the loop only writes some lines.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tiffany_kernel::{ErrorKind, TaskError};
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::keeper::Keeper;
 use super::work::Pruned;
@@ -36,9 +37,10 @@ impl Background {
             // Who else works here needs the processor more.
             let _ = rustix::process::nice(10);
             let mut keeper = Keeper::of(inbox, dir);
+            let mut left = BTreeSet::new();
             loop {
                 match pass(&mut keeper, &rules) {
-                    Ok(pruned) => tell(&pruned),
+                    Ok(pruned) => left = tell(&pruned, &left),
                     // The loop does nothing at present: there is another time.
                     Err(error) if error.kind() == ErrorKind::Unreachable => {
                         tracing::debug!(target: "tiffany", "old runs have to wait: {error}");
@@ -62,12 +64,13 @@ impl Background {
 fn pass(keeper: &mut Keeper, rules: &[Retention]) -> Result<Pruned, TaskError> {
     let plan = keeper.plan(rules)?;
     match plan.is_empty() {
-        true => Ok(Pruned::default()),
+        true => Ok(Pruned { refused: plan.damaged, ..Pruned::default() }),
         false => keeper.carry_out(&plan),
     }
 }
 
-fn tell(pruned: &Pruned) {
+/// Logs what was done, and which runs were left as they are, each once. Gives those.
+fn tell(pruned: &Pruned, told: &BTreeSet<Uuid>) -> BTreeSet<Uuid> {
     if !pruned.is_empty() {
         let Pruned { removed, compacted, bytes, collected, .. } = pruned;
         tracing::info!(
@@ -75,9 +78,10 @@ fn tell(pruned: &Pruned) {
             "runs that are over: {removed} removed, {compacted} compacted",
         );
     }
-    for (run, error) in &pruned.refused {
+    for (run, error) in pruned.refused.iter().filter(|(run, _)| !told.contains(run)) {
         tracing::warn!(target: "tiffany", run = %run, code = error.code(), "left as it is: {error}");
     }
+    pruned.refused.iter().map(|(run, _)| *run).collect()
 }
 
 impl Drop for Background {

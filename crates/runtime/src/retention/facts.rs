@@ -1,11 +1,11 @@
 //! What is known of the runs of a log, as far as a rule asks for it. A run that is over is looked at once: it changes no more.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use tiffany_kernel::{Time, Uuid};
 
-use crate::durable::keeping::{Needed, needed};
-use tiffany_log::{BlobHash, LogError, RunState, Stamp, View, blob_names};
+use crate::durable::keeping::{Needed, Parent, parent_of};
+use tiffany_log::{BlobHash, LogError, RunEntry, RunState, Stamp, View, blob_names};
 use tiffany_records::key::LogEnd;
 use tiffany_records::{Glance, Outcome};
 
@@ -27,6 +27,8 @@ pub(super) struct Fact {
 pub(super) struct Facts {
     pub(super) over: Vec<Fact>,
     pub(super) needed: Needed,
+    /// Runs that are over and can't be read.
+    pub(super) damaged: Vec<(Uuid, LogError)>,
     /// How many bytes the files of all runs have.
     pub(super) bytes: u64,
 }
@@ -43,20 +45,29 @@ impl Memory {
     pub(super) fn look(&mut self, view: &View, blobs: bool) -> Result<Facts, LogError> {
         let sizes = if blobs { view.blob_sizes()? } else { HashMap::new() };
         let mut facts = Facts::default();
-        let mut forks = Vec::new();
+        let mut unfinished = Vec::new();
         let mut seen = HashMap::new();
         for (run, entry) in view.runs() {
             facts.bytes += entry.len;
             let stand = LogEnd { generation: entry.generation, seq: entry.seq, crc: entry.crc };
-            let is_damaged = view.refused(run).is_some();
             match entry.state {
                 RunState::Removed => drop(self.parents.remove(&run)),
-                RunState::Live => forks.extend(self.parent(view, run).map(|parent| (run, parent))),
-                RunState::Finished if is_damaged => {}
+                RunState::Live => unfinished.push((run, self.parent(view, run))),
                 RunState::Finished => {
                     let known = self.seen.remove(&run).filter(|(known, _)| *known == stand);
-                    let known = known.map(|(_, fact)| fact);
-                    let Some(mut fact) = known.or_else(|| self.fact(view, run)) else { continue };
+                    let looked = match (known, view.refused(run)) {
+                        (_, Some(error)) => Err(error.clone()),
+                        (Some((_, fact)), None) => Ok(Some(fact)),
+                        (None, None) => Fact::of(view, run, &entry),
+                    };
+                    let mut fact = match looked {
+                        Ok(Some(fact)) => fact,
+                        Ok(None) => continue,
+                        Err(error) => {
+                            facts.damaged.push((run, error));
+                            continue;
+                        }
+                    };
                     if blobs && fact.blobs.is_none() {
                         fact.blobs = Some(blob_bytes(view, run, &sizes)?);
                     }
@@ -66,33 +77,46 @@ impl Memory {
             }
         }
         self.seen = seen;
-        let parents: BTreeMap<Uuid, Uuid> =
-            self.parents.iter().filter_map(|(run, parent)| Some((*run, (*parent)?))).collect();
-        facts.needed = needed(forks, |run| parents.get(&run).copied());
+        facts.needed = Needed::by(unfinished, |run| match view.run(run).map(|entry| entry.state) {
+            None | Some(RunState::Removed) => Ok(None),
+            Some(_) => self.known_parent(view, run),
+        });
         facts.over.sort_by_key(|fact| (fact.ended, fact.run));
         Ok(facts)
     }
 
     /// The run that a run is a fork of; that never changes.
-    fn parent(&mut self, view: &View, run: Uuid) -> Option<Uuid> {
-        let look = || crate::durable::keeping::parent_of(&**view.disk(), view.root(), run);
-        *self.parents.entry(run).or_insert_with(look)
+    fn parent(&mut self, view: &View, run: Uuid) -> Parent {
+        let parent = self.known_parent(view, run)?;
+        self.parents.insert(run, parent);
+        Ok(parent)
     }
 
-    /// `None`: it cannot be read, or does not say how it ended.
-    fn fact(&mut self, view: &View, run: Uuid) -> Option<Fact> {
-        let entry = view.run(run)?;
-        let glance = Glance::at(view, run, &entry).ok()?;
-        self.parents.insert(run, glance.fork.map(|(parent, _)| parent));
-        Some(Fact {
+    fn known_parent(&self, view: &View, run: Uuid) -> Parent {
+        match self.parents.get(&run) {
+            Some(parent) => Ok(*parent),
+            None => parent_of(&**view.disk(), view.root(), run),
+        }
+    }
+}
+
+impl Fact {
+    /// `None`: it does not say how it ended.
+    fn of(view: &View, run: Uuid, entry: &RunEntry) -> Result<Option<Fact>, LogError> {
+        let glance = Glance::at(view, run, entry)?;
+        if let Some(damage) = glance.damage {
+            return Err(damage);
+        }
+        let (outcome, changed) = (glance.outcome, Stamp::parse(&glance.changed));
+        Ok(outcome.zip(changed).map(|(outcome, changed)| Fact {
             run,
             id: glance.id,
-            outcome: glance.outcome?,
-            ended: Time::from_nanos(Stamp::parse(&glance.changed)?.unix_nanos()),
+            outcome,
+            ended: Time::from_nanos(changed.unix_nanos()),
             bytes: entry.len,
             blobs: None,
             is_compacted: glance.compacted.is_some(),
-        })
+        }))
     }
 }
 

@@ -126,7 +126,9 @@ fn plan(
 ) -> Result<Plan, TaskError> {
     let blobs = rules.iter().any(|rule| rule.max_bytes.is_some());
     let facts = memory.look(view, blobs).map_err(log_failed)?;
-    Ok(Plan::new(&facts, rules, now))
+    let mut plan = Plan::new(&facts, rules, now);
+    plan.keep_damaged(view, facts.damaged);
+    Ok(plan)
 }
 
 /// What these rules would do now to a log that is only looked at: it may be in use, or read-only. Nothing is changed.

@@ -39,6 +39,6 @@ pub(crate) mod work;
 
 pub use keeper::{Keeper, plan_of};
 pub(crate) use keeper::{carry_out, collect_blobs, compact};
-pub use plan::{Candidate, Kept, Plan, Why};
+pub use plan::{Candidate, Kept, NeededBy, Plan, Why};
 pub use tiffany_records::retention::Retention;
 pub use work::Pruned;

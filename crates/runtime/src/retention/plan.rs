@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use tiffany_kernel::{Time, Uuid};
+use tiffany_kernel::{TaskError, Time, Uuid};
 
 use super::facts::{Fact, Facts};
-use tiffany_log::Stamp;
+use tiffany_log::{LogError, Stamp, View};
 use tiffany_records::Outcome;
+use tiffany_records::errors::log_failed;
 use tiffany_records::retention::Retention;
 
 /// What would be done.
@@ -18,8 +19,10 @@ pub struct Plan {
     pub remove: Vec<Candidate>,
     /// Runs that would be compacted.
     pub compact: Vec<Candidate>,
-    /// Runs that a rule would remove or compact, and that are kept because a fork needs them.
+    /// Runs that a rule would remove or compact, and that are kept because a fork needs them or may need them.
     pub kept: Vec<Kept>,
+    /// Runs that are over and damaged. No rule removes or compacts them: they may be restored from a copy.
+    pub damaged: Vec<(Uuid, TaskError)>,
     /// How many runs are over in all, and how many bytes the files of all runs have.
     pub over: usize,
     /// How many bytes the files of all runs have, those included that are not over.
@@ -85,8 +88,26 @@ impl Why {
 pub struct Kept {
     /// The run.
     pub run: Candidate,
-    /// A fork that needs it.
-    pub fork: Uuid,
+    /// What needs it.
+    pub by: NeededBy,
+}
+
+/// Why a run is kept that a rule or a command would take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NeededBy {
+    /// This fork of it isn't over.
+    Fork(Uuid),
+    /// This run isn't over, or is the parent of such a run, and its log can't be read: it may be a fork.
+    Unreadable(Uuid),
+}
+
+impl NeededBy {
+    /// The run that needs the other one, or may need it.
+    pub fn run(self) -> Uuid {
+        let (NeededBy::Fork(run) | NeededBy::Unreadable(run)) = self;
+        run
+    }
 }
 
 impl Plan {
@@ -97,9 +118,9 @@ impl Plan {
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for rule in rules {
             for (fact, fate, why) in judge(facts, rule, now) {
-                if let Some(fork) = facts.needed.get(&fact.run) {
+                if let Some(by) = facts.needed.get(fact.run) {
                     if kept.insert(fact.run) {
-                        plan.kept.push(Kept { run: Candidate::new(fact, why), fork: *fork });
+                        plan.kept.push(Kept { run: Candidate::new(fact, why), by });
                     }
                 } else if fate == Fate::Remove && removed.insert(fact.run) {
                     plan.remove.push(Candidate::new(fact, why));
@@ -113,10 +134,32 @@ impl Plan {
         plan
     }
 
+    /// Keeps the runs that are damaged. Every line of a run that would be removed is read for that.
+    pub(super) fn keep_damaged(&mut self, view: &View, known: Vec<(Uuid, LogError)>) {
+        let mut damaged = known;
+        self.remove.retain(|candidate| match check(view, candidate.run) {
+            Ok(()) => true,
+            Err(error) => {
+                damaged.push((candidate.run, error));
+                false
+            }
+        });
+        self.damaged = damaged.into_iter().map(|(run, error)| (run, log_failed(error))).collect();
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.compact.is_empty()
     }
+}
+
+/// Reads all lines of a run.
+fn check(view: &View, run: Uuid) -> Result<(), LogError> {
+    let mut reader = view.reader(run)?;
+    while let Some(line) = reader.next() {
+        line?;
+    }
+    Ok(())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -145,7 +188,7 @@ fn judge<'a>(facts: &'a Facts, rule: &Retention, now: Time) -> Vec<(&'a Fact, Fa
         rule.compact_after.is_some_and(|after| age(fact) > after) && !fact.is_compacted
     };
     // What is compacted has next to nothing left; a fork's parent keeps what it has.
-    let size = |fact: &Fact| match is_compacted(fact) && !facts.needed.contains_key(&fact.run) {
+    let size = |fact: &Fact| match is_compacted(fact) && facts.needed.get(fact.run).is_none() {
         true => 0,
         false => fact.bytes + fact.blobs.unwrap_or(0),
     };
@@ -153,7 +196,7 @@ fn judge<'a>(facts: &'a Facts, rule: &Retention, now: Time) -> Vec<(&'a Fact, Fa
     for fact in rest {
         if rule.max_bytes.is_some_and(|most| total > most) && size(fact) > 0 {
             judged.push((fact, Fate::Remove, Why::Size));
-            if !facts.needed.contains_key(&fact.run) {
+            if facts.needed.get(fact.run).is_none() {
                 total -= size(fact);
             }
         } else if is_compacted(fact) {
@@ -168,6 +211,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::durable::Needed;
 
     /// Runs of 100 bytes, of which run n ended at second n.
     fn facts(count: u64) -> Facts {
@@ -223,13 +267,14 @@ mod tests {
     #[test]
     fn what_a_fork_needs_is_kept_and_named_and_others_go_in_its_place() {
         let mut facts = facts(4);
-        facts.needed.insert(Uuid(1), Uuid(77));
+        let forks = [(Uuid(77), Ok(Some(Uuid(1))))];
+        facts.needed = Needed::by(forks, |_| Ok(None));
         let rule = Retention::new().max_bytes(200);
         let plan = Plan::new(&facts, &[rule], Time::from_nanos(10_000_000_000));
         let gone: Vec<u128> = plan.remove.iter().map(|one| one.run.0).collect();
         assert_eq!(gone, [2, 3], "200 bytes are left: those that the fork needs, and the newest");
         assert_eq!(plan.kept.len(), 1);
-        assert_eq!((plan.kept[0].run.run, plan.kept[0].fork), (Uuid(1), Uuid(77)));
+        assert_eq!((plan.kept[0].run.run, plan.kept[0].by), (Uuid(1), NeededBy::Fork(Uuid(77))));
     }
 
     #[test]

@@ -172,6 +172,7 @@ impl Pruned {
         view: &View,
         plan: &Plan,
     ) -> Result<(), TaskError> {
+        self.refused.extend(plan.damaged.iter().cloned());
         let runs: Vec<(Uuid, u64)> = plan.remove.iter().map(|one| (one.run, one.bytes)).collect();
         self.remove(ask, &runs)?;
         let runs: Vec<Uuid> = plan.compact.iter().map(|one| one.run).collect();

@@ -99,8 +99,10 @@ fn inheritance(
     durable: &Durable,
 ) -> (Inheritance, Option<Unread>) {
     let read = |parent| match durable.runs.get(&parent) {
-        Some(Known::Removed) => Ok(None),
-        _ => durable.read(parent, |_| false).map(Some),
+        Some(Known::Removed) => Err("it was removed".to_owned()),
+        // What is left of it may look whole.
+        Some(Known::Paused(damage, None)) => Err(damage.message().to_owned()),
+        _ => durable.read(parent, |_| false).map_err(|error| error.to_string()),
     };
     match Inheritance::of(fork, calls, &read) {
         Ok(answers) => (answers, None),

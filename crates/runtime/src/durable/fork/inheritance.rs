@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{CallKind, TaskError, Tid, Uuid, Value};
 
 use crate::durable::resume::script::{ForkPoint, Recorded, Script, What};
-use tiffany_log::{BlobHash, LogError};
+use tiffany_log::BlobHash;
 
 /// So many generations of forks are looked at.
 const DEEPEST: usize = 64;
@@ -44,12 +44,12 @@ type Call = (Tid, String, String);
 /// The effects that a run has asked for, by their records.
 pub(crate) type Calls = BTreeMap<u64, Call>;
 
-/// How the log of a run is read; `None` if the run was removed.
-pub(crate) type Read<'a> = &'a dyn Fn(Uuid) -> Result<Option<Script>, LogError>;
+/// How the log of a run is read, or why that fails.
+pub(crate) type Read<'a> = &'a dyn Fn(Uuid) -> Result<Script, String>;
 
 impl Inheritance {
-    /// Of a fork that has asked for these effects. A parent that was removed has no answers; nobody knows those of one
-    /// that can't be read.
+    /// Of a fork that has asked for these effects. The answers of a parent that can't be read are unknown; so are those
+    /// of one that was removed because it was damaged.
     pub(crate) fn of(
         fork: &ForkPoint,
         calls: &Calls,
@@ -68,10 +68,7 @@ impl Inheritance {
         if depth >= DEEPEST {
             return Err(Unread { parent, why: format!("it is {DEEPEST} forks away") });
         }
-        let unread = |error: LogError| Unread { parent, why: error.to_string() };
-        let Some(parent) = read(parent).map_err(unread)? else {
-            return Ok(Inheritance::default());
-        };
+        let parent = read(parent).map_err(|why| Unread { parent, why })?;
         let asked = effects(&parent);
         let elder = parent.forks.last();
         let elder = elder.map(|fork| Inheritance::at_depth(fork, &asked, read, depth + 1));

@@ -580,7 +580,13 @@ pub(crate) fn read_script(
     uuid: Uuid,
     enough: impl Fn(&Script) -> bool,
 ) -> Result<Script, LogError> {
-    add_all(&mut RunReader::open(disk, root, uuid, None)?, disk, root, enough)
+    let mut reader = RunReader::open(disk, root, uuid, None)?;
+    let script = add_all(&mut reader, disk, root, enough)?;
+    match reader.checker().chain() {
+        Some(_) => Ok(script),
+        // A file without a line is not a run that has done nothing.
+        None => Err(reader.ends_elsewhere()),
+    }
 }
 
 fn add_all(

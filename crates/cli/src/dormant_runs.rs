@@ -1,0 +1,84 @@
+//! Unfinished runs as their logs have them: for commands that ask what waits for a person. What can't be read is kept
+//! apart, since nobody knows what it has.
+
+use serde_json::json;
+use tiffany_kernel::Uuid;
+
+use super::Done;
+use super::driver;
+use super::error::{CliError, Ending, Shown};
+use super::out::{Out, Style};
+use super::place::Place;
+use super::summary::count;
+use tiffany::command::{Shelved, fetch, script};
+use tiffany_log::{LogError, Payload, RunState, View};
+
+/// Why the logs of runs can't be read, or not as a whole.
+#[derive(Default)]
+pub(super) struct Unread(Vec<(Uuid, LogError)>);
+
+/// Reads the unfinished runs that are asked for.
+pub(super) fn dormant_runs(view: &View, wants: impl Fn(Uuid) -> bool) -> (Vec<Shelved>, Unread) {
+    let (mut runs, mut unread) = (Vec::new(), Vec::new());
+    for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {
+        if !wants(run) {
+            continue;
+        }
+        match script(view, run) {
+            Ok(script) => {
+                let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
+                let read = Shelved::new(entry.chain(run), &script, &fetch);
+                unread.extend(read.unreadable().iter().map(|error| (run, error.clone())));
+                runs.push(read);
+            }
+            // It does not stand in the way of the others.
+            Err(error) => unread.push((run, error)),
+        }
+    }
+    (runs, Unread(unread))
+}
+
+impl Unread {
+    /// Of a log that a process has: it knows its other runs from memory.
+    pub(super) fn of_paused(place: &Place, view: &View) -> Unread {
+        let (paused, _) = driver::paused(&place.dir);
+        dormant_runs(view, |run| paused.contains_key(&run)).1
+    }
+
+    /// Drops what is not about this run.
+    pub(super) fn retain(&mut self, run: Uuid) {
+        self.0.retain(|(of, _)| *of == run);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Ends a list of `what`: with an error if something could not be read.
+    pub(super) fn end(self, mut out: Out, what: &str) -> Done {
+        let Unread(unread) = self;
+        for (run, error) in &unread {
+            self::tell(&mut out, *run, &Shown::from(error.clone()))?;
+        }
+        out.flush()?;
+        match unread.len() {
+            0 => out.end(0),
+            many => {
+                let problems = count(many as u64, "problem");
+                let message = format!("this may not be all {what}: {problems} in the logs");
+                Err(CliError::Damage(message).into())
+            }
+        }
+    }
+}
+
+fn tell(out: &mut Out, run: Uuid, error: &Shown) -> Result<(), Ending> {
+    match out.json {
+        true => out.json(&json!({ "run": run.to_string(), "error": error.json() })),
+        false => {
+            let (message, code) = (&error.message, &error.code);
+            let line = format!("can't read all of run {run}: {message} [{code}]");
+            out.text(Style::Bad, &line)
+        }
+    }
+}
