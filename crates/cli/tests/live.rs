@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kit::served::{FREE, Served, ask};
+use kit::served::{FREE, Served, ask, read_line};
 use kit::{Holder, Home, LIMIT, Ran, finish, orders, tiffany};
 use serde_json::{Value, json};
 
@@ -630,6 +630,27 @@ fn clients_that_wait_are_told_that_the_log_has_failed() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let told = home.run(&["watch", "asks"]);
     assert!(told.code == 1 && told.stderr.contains(&code), "{told:?}");
+    let found = home.run(&["doctor"]);
+    assert!(found.code == 1 && found.stdout.contains("its log has failed"), "{found:?}");
+}
+
+/// A daemon whose log has failed does not say that it ended in order while steps were running.
+#[test]
+fn steps_that_are_cut_off_after_the_log_has_failed_are_not_passed_over() {
+    let home = Home::new();
+    let limits = "trap '' XFSZ; ulimit -f 256; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limits]).arg(orders()).args(["--dir", "orders", "serve", "--json"]);
+    command.args(FREE).args(["--grace", "1s"]).current_dir(&home.0);
+    let mut served = Served::by(command);
+    served.ask("POST", "/api/v1/runs", r#"{"function":"pay","id":"p","input":600000}"#);
+    home.wait_for("p", "EffectStart");
+    let large = json!({"function": "echo", "id": "large", "input": "x".repeat(300_000)});
+    assert_ne!(served.ask("POST", "/api/v1/runs", &large.to_string()).0, 201);
+    served.signal("-TERM");
+    assert_eq!(read_line(&mut served.lines)["event"], "ending");
+    assert_eq!(read_line(&mut served.lines)["cut_off"], true);
+    assert_eq!(served.end(), Some(143));
 }
 
 /// A script that waits for a run ends soon after the process is gone.

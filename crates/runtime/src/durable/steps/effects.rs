@@ -158,6 +158,11 @@ impl Effects {
         self.steps.values().any(|step| step.state.is_out())
     }
 
+    /// Whether work is being done.
+    pub(in crate::durable) fn is_running(&self) -> bool {
+        self.steps.values().any(|step| matches!(step.state, State::Running { .. }))
+    }
+
     /// When the next timer is due.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Time> {
