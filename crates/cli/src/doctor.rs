@@ -17,7 +17,7 @@ use super::out::Out;
 use super::place::{Place, is_log};
 use super::summary::Summary;
 use super::table::{Cell, Table};
-use tiffany::control::{Control, Paused};
+use tiffany::control::{Control, Paused, Status};
 use tiffany::units::size;
 use tiffany_log::descriptors;
 use tiffany_log::{Disk, LINE_VERSION, RealDisk, View, holder};
@@ -263,6 +263,11 @@ fn lock(findings: &mut Findings, dir: &Path) {
     match status {
         Err(shown) => {
             findings.bad("process", format!("{} [{}]", shown.message, shown.code), shown.next);
+        }
+        Ok(Status { failed: Some(error), .. }) => {
+            let shown = Shown::from(error);
+            let next = "see to the cause, and restart that process: its runs stand still";
+            findings.bad("process", format!("its log has failed: {}", shown.message), next);
         }
         Ok(status) if status.paused.is_empty() => {
             let (version, live) = (status.version, status.live);

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::json;
-use tiffany_kernel::{ErrorKind, TaskError};
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::driver;
 use super::out::{Style, clean, paint};
@@ -27,7 +27,7 @@ pub(super) mod exit {
     pub(crate) const NEEDS_PROGRAM: u8 = 3;
     /// Another process has the directory, or cannot be reached.
     pub(crate) const IN_USE: u8 = 4;
-    /// Time was up before all runs were over.
+    /// Time was up before all runs were over, or no process ran them any more.
     pub(crate) const UNFINISHED: u8 = 5;
 }
 
@@ -157,6 +157,16 @@ pub enum CliError {
         "the log in {} is redacted by rules that this command does not have [TFY0212]; name the configuration that has them with `--config FILE`, or use the program that sets them", .0.display()
     )]
     NeedsRules(PathBuf),
+    /// The process that ran a run is gone, and no other one has taken its place.
+    #[error(
+        "no process has had {} for some seconds, and run {run} has not ended [TFY0261]; {}, which continues the run; then wait for its end with `tiffany watch {run}`", .dir.display(), driver::start(.dir)
+    )]
+    NobodyDrives {
+        /// The run.
+        run: Uuid,
+        /// The directory.
+        dir: PathBuf,
+    },
 }
 
 impl CliError {
@@ -164,7 +174,7 @@ impl CliError {
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067", "TFY0068",
         "TFY0069", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085", "TFY0123", "TFY0185",
-        "TFY0186", "TFY0187", "TFY0188", "TFY0195", "TFY0205", "TFY0212",
+        "TFY0186", "TFY0187", "TFY0188", "TFY0195", "TFY0205", "TFY0212", "TFY0261",
     ];
 
     /// The stable code.
@@ -192,6 +202,7 @@ impl CliError {
             CliError::NobodyRuns { .. } => "TFY0187",
             CliError::NoInput { .. } => "TFY0188",
             CliError::NotErased(_) => "TFY0205",
+            CliError::NobodyDrives { .. } => "TFY0261",
         }
     }
 }
@@ -294,6 +305,7 @@ impl From<CliError> for Shown {
             | CliError::SeveralApprovals { .. }
             | CliError::Usage(_) => exit::USAGE,
             CliError::NobodyMeasures(_) => exit::IN_USE,
+            CliError::NobodyDrives { .. } => exit::UNFINISHED,
             CliError::NeedsProgram(_) | CliError::NobodyRuns { .. } => exit::NEEDS_PROGRAM,
             _ => exit::FAILED,
         };

@@ -44,6 +44,7 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     }
     let mut tasks = Tasks::default();
     let damage = read(view, run, &mut tasks).err();
+    tasks.read_long_errors(|hash| view.blob(hash));
     if damage.is_some() {
         summary.state = State::Damaged;
     }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tiffany_kernel::Uuid;
+use tiffany_kernel::{ErrorKind, Uuid};
 
 use super::Done;
 use super::args::{AboutApprovals, Watch};
@@ -23,7 +23,7 @@ use super::screen::Screen;
 use super::table::{cut, wrap};
 use tiffany::command::Clock;
 use tiffany::command::script;
-use tiffany::control::{Control, Next, State};
+use tiffany::control::{Control, Next, Request, State};
 use tiffany::pal::{Activity, Told, Wanted};
 use tiffany_log::{Follower, LogError, Stamp};
 use tiffany_records::tasks::Seen;
@@ -32,6 +32,8 @@ use tiffany_records::tasks::Seen;
 const PACE: Duration = Duration::from_millis(80);
 /// How often it is asked whether the run can go on.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long a command that only waits for the outcome waits for a process that has the log: a restart takes less.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(5);
 /// So many events wait for this command; more are left to the process, which drops the oldest.
 const EVENTS: usize = 1024;
 const SPINNER: [char; 4] = ['◐', '◓', '◑', '◒'];
@@ -76,6 +78,7 @@ pub(super) fn see(
     drop(view);
     let mut looked = Instant::now();
     let mut process = driven(&place.dir);
+    let mut driven_at = Instant::now();
     let mut is_asked = false;
     loop {
         let is_there = read_on(&mut follower, &mut live)?;
@@ -112,8 +115,13 @@ pub(super) fn see(
                 let name = run.to_string();
                 find_kept(&place.look_for(&[&name])?, &name)?;
             }
-            if manner != Manner::Tree && process.stands_still.is_none() {
-                process.stands_still = can_go_on(place, run)?;
+            if process.pid.is_some() {
+                driven_at = Instant::now();
+            } else if manner == Manner::End && driven_at.elapsed() >= RESTART_TIMEOUT {
+                return Err(CliError::NobodyDrives { run, dir: place.dir.clone() }.into());
+            }
+            if process.stands_still.is_none() {
+                process.stands_still = can_go_on(place, run, manner)?;
             }
         }
         match events.recv_timeout(PACE) {
@@ -163,13 +171,18 @@ fn driven(dir: &Path) -> Driven {
     Driven { pid, stands_still }
 }
 
-/// Why the process does not answer, if it does not. An error if the run is paused, and will not come to its end by
-/// waiting.
-fn can_go_on(place: &Place, run: Uuid) -> Result<Option<String>, Ending> {
-    let detail = match driver::ask(&place.dir, |control| control.show(run)) {
-        Ok(Heard::Said(detail)) => detail,
+/// Why the process does not answer, if it does not. An error if the log has failed or the run is paused, and will not
+/// come to its end by waiting. A tree shows a paused run as it is.
+fn can_go_on(place: &Place, run: Uuid, manner: Manner) -> Result<Option<String>, Ending> {
+    let ask = |control: &mut Control| {
+        control.ask(Request::Health)?;
+        (manner != Manner::Tree).then(|| control.show(run)).transpose()
+    };
+    let detail = match driver::ask(&place.dir, ask) {
+        Ok(Heard::Said(Some(detail))) => detail,
         Ok(Heard::Silent(silence)) => return Ok(Some(silence.text())),
-        Ok(Heard::Nobody) | Err(_) => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::LogFailed => return Err(error.into()),
+        Ok(Heard::Said(None) | Heard::Nobody) | Err(_) => return Ok(None),
     };
     let paused = matches!(detail.summary.state, State::Paused | State::Held);
     let error = detail.summary.error.filter(|_| paused);

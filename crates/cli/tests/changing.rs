@@ -122,7 +122,7 @@ fn doubts_and_questions_of_a_run_that_cannot_be_read_are_not_passed_over() {
             assert!(ran.stdout.contains("[TFY0107]"), "{command}, online: {online}: {ran:?}");
             assert!(!ran.stdout.contains("nothing is in doubt"), "{ran:?}");
         }
-        holder.into_iter().for_each(kit::Holder::kill);
+        holder.into_iter().for_each(crate::kit::Holder::kill);
     }
 }
 

@@ -32,6 +32,7 @@ fn one_of_each() -> Vec<CliError> {
         CliError::NobodyMeasures("x".into()),
         CliError::NotErased("data of 1 run may be left".into()),
         CliError::NeedsRules("x".into()),
+        CliError::NobodyDrives { run: tiffany::Uuid(1), dir: "x".into() },
     ]
 }
 

@@ -1,14 +1,15 @@
 //! What goes on: runs that are submitted, listed and watched, and the questions they have. The threat: a command that waits for an answer that nobody can
 //! give; an answer that nobody knows who gave.
 
-use std::io::{Read, Write};
+
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::kit::served::{FREE, Served, ask};
-use crate::kit::{Holder, Home, Ran, finish, orders, tiffany};
+use crate::kit::served::{FREE, Served, ask, read_line};
+use crate::kit::{Holder, Home, LIMIT, Ran, finish, orders, tiffany};
 use serde_json::{Value, json};
 
 /// A process that has the directory for a while.
@@ -580,4 +581,85 @@ fn who_has_the_directory_is_told_with_what_it_can_run() {
     let text = home.run(&["status"]).ok().stdout;
     assert!(text.contains("runs       1 go on, 0 paused\n"), "{text}");
     assert!(text.contains(&format!("process    {}, tiffany", holder.0.id())), "{text}");
+}
+
+/// Starts a request on a line of its own.
+fn request(served: &Served, path: &str) -> BufReader<TcpStream> {
+    let mut line = TcpStream::connect(&served.address).unwrap();
+    line.set_read_timeout(Some(LIMIT)).unwrap();
+    let head = "host: localhost\r\nconnection: close";
+    write!(line, "GET {path} HTTP/1.1\r\n{head}\r\n\r\n").unwrap();
+    BufReader::new(line)
+}
+
+/// No client waits for what a failed log can't bring.
+#[test]
+fn clients_that_wait_are_told_that_the_log_has_failed() {
+    let home = Home::new();
+    // No file may be longer than 128 KiB.
+    let served = Served::limited(&home, &orders(), "trap '' XFSZ; ulimit -f 256");
+    let submit = ["submit", "deploy", "--id", "asks", "--input", "\"1.0\""];
+    home.run(&submit).ok();
+    question(&home, "asks");
+    let submit = [&submit[..], &["--approvals", "wait", "--wait"]].concat();
+    let waiting: Vec<_> = [&submit[..], &["watch", "asks"], &["events", "--follow", "--json"]]
+        .map(|arguments| home.watch(arguments))
+        .into();
+    waiting[1].until("approve");
+    waiting[2].until("\"stage\"");
+    let audit = || std::fs::read_to_string(home.log().join("audit.jsonl")).unwrap();
+    home.until("it is submitted again", || audit().matches("\"submit\"").count() >= 2);
+    let mut stream = request(&served, "/api/v1/events").lines().map(Result::unwrap);
+    stream.find(|line| line == "event: streaming").unwrap();
+    let mut waits = request(&served, "/api/v1/runs/asks?wait=60");
+
+    let large = json!({"function": "echo", "id": "large", "input": "x".repeat(300_000)});
+    let begun = Instant::now();
+    assert_ne!(served.ask("POST", "/api/v1/runs", &large.to_string()).0, 201);
+    let code = served.ask("GET", "/readyz", "").1["why"]["code"].as_str().unwrap().to_owned();
+    stream.find(|line| line == "event: failed").unwrap();
+    assert!(stream.next().unwrap().contains(&code));
+    let mut answer = String::new();
+    waits.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 50") && answer.contains(&code), "{answer}");
+    for command in waiting {
+        let (code, text) = command.end();
+        assert_eq!(code, Some(1), "{text}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let told = home.run(&["watch", "asks"]);
+    assert!(told.code == 1 && told.stderr.contains(&code), "{told:?}");
+    let found = home.run(&["doctor"]);
+    assert!(found.code == 1 && found.stdout.contains("its log has failed"), "{found:?}");
+}
+
+/// A daemon whose log has failed does not say that it ended in order while steps were running.
+#[test]
+fn steps_that_are_cut_off_after_the_log_has_failed_are_not_passed_over() {
+    let home = Home::new();
+    let limits = "trap '' XFSZ; ulimit -f 256; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limits]).arg(orders()).args(["--dir", "orders", "serve", "--json"]);
+    command.args(FREE).args(["--grace", "1s"]).current_dir(&home.0);
+    let mut served = Served::by(command);
+    served.ask("POST", "/api/v1/runs", r#"{"function":"pay","id":"p","input":600000}"#);
+    home.wait_for("p", "EffectStart");
+    let large = json!({"function": "echo", "id": "large", "input": "x".repeat(300_000)});
+    assert_ne!(served.ask("POST", "/api/v1/runs", &large.to_string()).0, 201);
+    served.signal("-TERM");
+    assert_eq!(read_line(&mut served.lines)["event"], "ending");
+    assert_eq!(read_line(&mut served.lines)["cut_off"], true);
+    assert_eq!(served.end(), Some(143));
+}
+
+/// A script that waits for a run ends soon after the process is gone.
+#[test]
+fn a_command_that_waits_does_not_wait_for_a_daemon_that_is_gone() {
+    let home = Home::new();
+    let served = Served::start(&home, &orders(), &FREE);
+    let waiting = home.watch(&["submit", "nap", "--id", "n", "--input", "600", "--wait"]);
+    home.wait_for("n", "TaskYield");
+    drop(served);
+    let (code, text) = waiting.end();
+    assert_eq!(code, Some(5), "{text}");
 }

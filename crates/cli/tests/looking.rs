@@ -596,3 +596,22 @@ fn a_damaged_end_of_the_index_or_of_the_removed_runs_is_damage() {
         home.run(&["rm", "nap-1"]).failed(1, "TFY0130");
     }
 }
+
+#[test]
+fn a_very_long_error_is_shown_cut_and_says_where_all_of_it_is() {
+    let home = Home::new();
+    let input = format!("\"{}\"", "x".repeat(40_000));
+    home.start("burn", "b-1", &input, "");
+    let shown = home.run(&["show", "b-1"]).ok().stdout;
+    assert!(shown.contains("xxxxxx") && shown.len() < 10_000, "{shown}");
+    let (_, rest) = shown.split_once("`tiffany blob ").unwrap();
+    let hash = rest.split('`').next().unwrap();
+    assert!(home.run(&["blob", hash]).ok().stdout.contains("is on fire"));
+    let json = home.run(&["show", "b-1", "--json"]).ok().lines().remove(0);
+    let error = &json["outcome"]["error"];
+    assert!(error["message"].as_str().unwrap().starts_with("xxxxxx"), "{error}");
+    for arguments in [&["log", "b-1"][..], &["effects", "b-1"]] {
+        let text = home.run(arguments).ok().stdout;
+        assert!(text.contains("tiffany blob"), "{text}");
+    }
+}

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::kit::served::{FREE, Line, Served, ask, read_line};
+use crate::kit::served::{FREE, Line, Served, ask, preloaded, read_line};
 use crate::kit::{self, Home, LIMIT, orders, tiffany};
 use serde_json::json;
 
@@ -224,16 +224,6 @@ int fdatasync(int fd) {
     return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
 }
 "#;
-
-/// Makes a library that a daemon is started with.
-fn preloaded(home: &Home, text: &str) -> std::path::PathBuf {
-    let (source, library) = (home.0.join("disk.c"), home.0.join("disk.so"));
-    std::fs::write(&source, text).unwrap();
-    let mut made = Command::new("cc");
-    made.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
-    assert!(made.status().unwrap().success());
-    library
-}
 
 #[test]
 fn a_disk_that_takes_long_with_the_audit_keeps_nobody_waiting() {
@@ -772,4 +762,34 @@ fn a_step_that_takes_all_descriptors_does_not_make_http_hang() {
         ask(&served.address, "GET", "/api/v1/runs/h", "")
             .is_ok_and(|(_, shown)| shown["state"] == "completed")
     });
+}
+
+/// A library by which no thread can be started while a file is there.
+const NO_THREADS: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+typedef int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *x) {
+    if (access(getenv("NO_THREADS"), F_OK) == 0) return EAGAIN;
+    return ((create)dlsym(RTLD_NEXT, "pthread_create"))(t, a, f, x);
+}
+"#;
+
+#[test]
+fn a_daemon_without_threads_asks_clients_to_try_again() {
+    let home = Home::new();
+    let library = preloaded(&home, NO_THREADS);
+    let none = home.0.join("none");
+    let served = Served::with(&home, &orders(), &FREE, |command| {
+        command.env("LD_PRELOAD", &library).env("NO_THREADS", &none);
+    });
+    std::fs::write(&none, "").unwrap();
+    let (status, told) = served.ask("GET", "/api/v1/runs", "");
+    assert_eq!((status, &told["code"]), (503, &json!("TFY0029")), "{told}");
+    std::fs::remove_file(&none).unwrap();
+    assert_eq!(served.ask("GET", "/api/v1/runs", "").0, 200);
 }

@@ -306,11 +306,7 @@ impl Serving {
     /// `true`: no step was cut off.
     pub fn close(mut self) -> Result<bool, RunError> {
         self.begin_nothing_new();
-        let drained = match self.runtime.drain(self.grace) {
-            // A log that has failed has nothing to wait for.
-            Err(RunError::Log(_)) => Ok(true),
-            drained => drained,
-        };
+        let drained = self.runtime.drain(self.grace);
         self.app.become_phase(Phase::Closing);
         // Streams have something to say yet, and who waits for an answer is given it.
         let said = self.runtime.serve_for(FAREWELL);

@@ -5,10 +5,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tiffany_kernel::{TaskError, Tid, Uuid};
 
+use crate::long_error::shown_error;
 use crate::record::{Record, owned};
-use tiffany_log::{Checker, Disk, Fields, LogError, LogLine, RunEntry, RunFile, RunState, View};
+use crate::words::json_value;
+use tiffany_log::{
+    BlobHash, Checker, Disk, Fields, LogError, LogLine, RunEntry, RunFile, RunState, View,
+    read_blob,
+};
 
 /// How much is read of each end, at first.
 const PIECE: usize = 4096;
@@ -57,8 +63,10 @@ pub struct Glance {
     pub calls_before: u64,
     /// How it ended, if it is over.
     pub outcome: Option<Outcome>,
-    /// The error, if it ended with one.
+    /// The error, if it ended with one. The texts of a very long one are cut.
     pub error: Option<TaskError>,
+    /// The same as its line has it.
+    recorded_error: Option<Value>,
     /// The rules about ends that it follows.
     rules: u64,
     /// Whether its root has failed and tasks are left, as far as its last lines tell.
@@ -76,7 +84,7 @@ pub struct Glance {
 impl Glance {
     /// Looks at a run that was not removed.
     pub fn at(view: &View, run: Uuid, entry: &RunEntry) -> Result<Glance, LogError> {
-        Glance::by(run, entry, |bytes| view.ends(run, bytes))
+        Glance::by(run, entry, |bytes| view.ends(run, bytes), |hash| view.blob(hash))
     }
 
     /// The same at a run's file as it is: while somebody writes it, it may not have all of the run yet.
@@ -88,13 +96,15 @@ impl Glance {
     ) -> Result<Glance, LogError> {
         let file = RunFile::open(disk, root, run)?;
         entry.len = file.len()?;
-        Glance::by(run, &entry, |bytes| file.ends(entry.len, bytes))
+        let ends = |bytes| file.ends(entry.len, bytes);
+        Glance::by(run, &entry, ends, |hash| read_blob(disk, root, hash))
     }
 
     fn by(
         run: Uuid,
         entry: &RunEntry,
         ends: impl Fn(usize) -> Result<(Vec<u8>, Vec<u8>), LogError>,
+        read_blob: impl FnOnce(BlobHash) -> Result<Vec<u8>, LogError>,
     ) -> Result<Glance, LogError> {
         let mut glance = Glance::default();
         let may_be_compacted = entry.generation > 1 && entry.seq <= FEW;
@@ -108,6 +118,8 @@ impl Glance {
                 glance.damage = check(run, &head).err();
             }
             if (has_head && has_tail) || is_whole {
+                let error = glance.recorded_error.take().map(|error| shown_error(error, read_blob));
+                glance.error = error.and_then(|error| serde_json::from_value(error).ok());
                 return Ok(glance);
             }
             bytes = if bytes >= MOST { usize::MAX } else { bytes * 8 };
@@ -195,8 +207,7 @@ impl Glance {
                 Record::TaskCancel(_) => Some(Outcome::Cancelled),
                 _ => continue,
             };
-            let error = record.error().map(serde_json::from_str::<TaskError>);
-            self.error = error.and_then(Result::ok);
+            self.recorded_error = record.error().map(json_value);
             return true;
         }
         false

@@ -9,11 +9,12 @@ use tiffany_kernel::TaskError;
 
 use super::waiting::{About, StepSeen, Target, Waiting, about, is_answered_in_log, may_wait};
 use super::words::{ChangedAnswer, json_value, plain};
+use crate::long_error::{blob_of, shown_error};
 use crate::record::{
     ApprovalDecided, EffectEnd, Inline, Json, Record, Snapshot, TaskYield, Value as Recorded, Wake,
     owned,
 };
-use tiffany_log::{LogLine, Payload};
+use tiffany_log::{BlobHash, LogError, LogLine, Payload};
 
 /// A run as its records tell it. A copy shares the tasks that do not change afterwards.
 #[derive(Clone, Default)]
@@ -526,6 +527,25 @@ impl Tasks {
     }
 }
 
+impl Tasks {
+    /// Reads the errors that are in blobs. Their texts are cut.
+    pub fn read_long_errors(&mut self, read_blob: impl Fn(BlobHash) -> Result<Vec<u8>, LogError>) {
+        for task in self.all.values_mut().filter(|task| task.has_long_error()) {
+            let error = &mut Arc::make_mut(task).error;
+            *error = error.take().map(|error| shown_error(error, &read_blob));
+        }
+        if let Some(Err(error)) = &mut self.outcome {
+            *error = shown_error(error.take(), &read_blob);
+        }
+    }
+}
+
+impl TaskSeen {
+    fn has_long_error(&self) -> bool {
+        self.error.as_ref().is_some_and(|error| blob_of(error).is_some())
+    }
+}
+
 /// A value as the line has it; of a blob only the name.
 fn inline(value: &Recorded<'_>) -> Value {
     match value.payload() {
@@ -542,6 +562,9 @@ pub fn trace_lines(error: &Value) -> Vec<String> {
 
 /// An error of the log in words.
 pub fn error_text(error: &Value) -> String {
+    if let Some((hash, len)) = blob_of(error) {
+        return format!("an error of {len} bytes; `tiffany blob {hash}` prints it");
+    }
     match serde_json::from_value::<TaskError>(error.clone()) {
         Ok(error) => error.to_string(),
         Err(_) => error.as_str().map_or_else(|| error.to_string(), str::to_owned),

@@ -1,5 +1,7 @@
 //! The means of synchronisation that the mailbox is built on. Its test puts simulated ones in their place.
 
+pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
+
 pub(crate) use tiffany_log::sync::Mutex;
 use tiffany_log::sync::MutexGuard;
 

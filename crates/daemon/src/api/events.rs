@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Extension;
@@ -15,7 +16,8 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{SinkExt, stream};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use tiffany::TaskError;
 use tiffany::pal::{Detail, Hub, Subscription, TaskId, Told, Wanted};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, interval_at, timeout};
@@ -25,7 +27,7 @@ use super::look::detail;
 use crate::app::{App, Guest, Phase};
 use crate::auth::Who;
 use crate::error::DaemonError;
-use crate::http::{Answered, Named, Peer, Query};
+use crate::http::{Answered, Named, Peer, Problem, Query};
 
 /// Which events are wanted.
 #[derive(Default, Deserialize)]
@@ -90,6 +92,7 @@ async fn open(
         events: hub.subscribe(wanted),
         app,
         guest,
+        is_failed: false,
         is_over: false,
     };
     let (mut parts, _) = request.into_parts();
@@ -140,12 +143,16 @@ struct Events {
     events: Subscription,
     app: App,
     guest: Guest,
+    /// The client knows that the log has failed.
+    is_failed: bool,
     is_over: bool,
 }
 
 /// What is sent next.
 enum Next {
     Told(Vec<Told>),
+    /// The log has failed, and no run continues before a restart. Steps that are under way may still tell something.
+    Failed(Value),
     /// It is over, and why, for a WebSocket and for people.
     End(u16, &'static str),
 }
@@ -161,8 +168,15 @@ impl Events {
             // What is there is not waited for, but nobody is told more than they may be.
             biased;
             () = self.guest.gone() => return Next::End(BROKEN_RULE, Guest::WHY),
-            told = poll_fn(|cx| self.events.poll_next(cx)) => told,
+            told = poll_fn(|cx| poll_told(&mut self.events, self.is_failed, cx)) => told,
             () = self.app.closing() => return ENDING,
+        };
+        let first = match first {
+            Ok(first) => first,
+            Err(error) => {
+                self.is_failed = true;
+                return Next::Failed(Problem::from(error).json());
+            }
         };
         let Some(first) = first else { return Next::End(GOING_AWAY, "the runtime is gone") };
         let mut told = vec![first];
@@ -172,6 +186,21 @@ impl Events {
             told.push(more);
         }
         Next::Told(told)
+    }
+}
+
+/// The next event, or the error of a log that has failed if the client does not know it.
+fn poll_told(
+    events: &mut Subscription,
+    is_known: bool,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Option<Told>, TaskError>> {
+    match events.poll_next(cx) {
+        Poll::Pending => match events.failure().filter(|_| !is_known) {
+            Some(error) => Poll::Ready(Err(error.clone())),
+            None => Poll::Pending,
+        },
+        Poll::Ready(told) => Poll::Ready(Ok(told)),
     }
 }
 
@@ -203,6 +232,7 @@ impl Events {
                 self.is_over = true;
                 format!("event: end\ndata: {}\n\n", json!({ "reason": why }))
             }
+            Ok(Next::Failed(problem)) => format!("event: failed\ndata: {problem}\n\n"),
             Ok(Next::Told(all)) => all.iter().map(|told| self.sse_event(told)).collect(),
         }
     }
@@ -285,6 +315,11 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
         tokio::select! {
             next = events.next() => match next {
                 Next::End(code, why) => return Some((code, why)),
+                Next::Failed(problem) => {
+                    let failed = json!({ "failed": problem }).to_string();
+                    let sent = socket.send(Message::Text(failed.into()));
+                    timeout(ping, sent).await.ok()?.ok()?;
+                }
                 Next::Told(all) => {
                     // All of them leave together.
                     let sent = async {

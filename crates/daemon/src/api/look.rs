@@ -140,6 +140,8 @@ pub(super) async fn show(
         if is_over || tokio::time::Instant::now() >= deadline {
             return Ok(axum::Json(detail).into_response());
         }
+        // A run whose log has failed does not end before a restart.
+        app.ask(Request::Health).await?;
         let Some(events) = &mut events else {
             // What happens between the two looks is not missed.
             let wanted = Wanted::new().run(run).ghosts(false);

@@ -112,7 +112,8 @@ impl From<TaskError> for Problem {
             // Only the program knows what its own error means.
             problem = problem.with_next(OWN_ERROR);
         }
-        let retry_after = (error.kind() == ErrorKind::InboxFull).then_some(INBOX_WAIT);
+        let passes = matches!(error.kind(), ErrorKind::InboxFull | ErrorKind::Host);
+        let retry_after = passes.then_some(SHORT_WAIT);
         Problem { retry_after, ..problem }
     }
 }
@@ -121,8 +122,8 @@ impl From<TaskError> for Problem {
 const OWN_ERROR: &str =
     "this error is the program's own: see its code, and the run with `GET /api/v1/runs/{run}`";
 
-/// When it makes sense to send a message again to a run that has too many.
-const INBOX_WAIT: Duration = Duration::from_secs(1);
+/// When it makes sense to ask again for what is full or missing at present.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
 
 /// The kind that an error of another language names after its message, and what it says to do, if it says that.
 fn kind_in(error: &TaskError) -> Option<(ErrorKind, &str)> {
@@ -143,7 +144,8 @@ fn status_of(kind: ErrorKind) -> u16 {
         | NotHeld => 409,
         InboxFull => 429,
         RunRemoved => 410,
-        LogFailed | Unreachable => 503,
+        // The process lacks something, a thread for example, whatever the client asked.
+        LogFailed | Unreachable | Host => 503,
         Interrupted => 504,
         _ => 422,
     }

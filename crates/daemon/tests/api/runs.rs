@@ -264,3 +264,32 @@ fn an_id_that_is_the_uuid_of_another_run_is_refused() {
     assert_eq!(house.post(&format!("/api/v1/runs/{first}/cancel"), "").status, 204);
     assert_eq!(house.get("/api/v1/runs").json()["total"], 1);
 }
+
+/// An error that is a blob in the log is reported like any other.
+#[test]
+fn the_error_of_a_run_is_shown_however_long_it_is() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let uuid =
+        house.submit("fail", "f", &json!("e".repeat(40_000)).to_string()).json()["uuid"].clone();
+    house.wait_for("f", "failed");
+    let look = |house: &House| {
+        let is_it = |error: &Value| {
+            let begins = error["message"].as_str().is_some_and(|text| text.starts_with("eeeeee"));
+            assert!(error["code"] == "TFY0001" && begins, "{error}");
+        };
+        is_it(&house.get("/api/v1/runs/f").json()["error"]);
+        is_it(&house.get("/api/v1/runs?state=failed").json()["runs"][0]["error"]);
+        let task = house.get("/api/v1/runs/f/tasks").json()["tasks"][0]["error"].clone();
+        is_it(&task);
+        let message = task["message"].as_str().unwrap();
+        assert!(message.len() < 3_000 && message.contains("`tiffany blob "), "{message}");
+    };
+    look(&house);
+    house.close();
+    let house = House::open(&dir);
+    look(&house);
+    let record = house.get("/api/v1/runs/f/records").json()["records"][1]["error"].clone();
+    let blob = format!("/api/v1/runs/f/blobs/{}", record["$blob"].as_str().unwrap());
+    assert!(house.get(&blob).body.len() > 40_000, "{uuid}: {record}");
+}

@@ -283,7 +283,7 @@ impl Effects {
                 let seq = tried.result.into();
                 lines.each(index, seq, seq, |line| {
                     let found = Record::read(line);
-                    error = found.error().map(|error| ErrorStanding::of(&json_value(error)));
+                    error = found.error().map(|error| ErrorStanding::of(json_value(error), lines));
                     Going::Enough
                 })?;
             }

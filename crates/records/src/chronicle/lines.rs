@@ -9,7 +9,7 @@ use std::path::Path;
 use tiffany_kernel::Uuid;
 
 use super::index::Index;
-use tiffany_log::{LogError, LogLine, open_generation};
+use tiffany_log::{BlobHash, LogError, LogLine, RealDisk, open_generation, read_blob};
 
 /// So much is read at once.
 const PIECE: u64 = 1 << 20;
@@ -38,6 +38,11 @@ pub(super) struct Lines<'a> {
 impl<'a> Lines<'a> {
     pub(super) fn new(root: &'a Path, run: Uuid, generation: u32) -> Lines<'a> {
         Lines { root, run, generation, file: OnceCell::new() }
+    }
+
+    /// A blob that a record names.
+    pub(super) fn blob(&self, hash: BlobHash) -> Result<Vec<u8>, LogError> {
+        read_blob(&RealDisk, self.root, hash)
     }
 
     /// Gives the records between two numbers, both included, in their order, until `each` has enough.

@@ -9,6 +9,7 @@ use tiffany_kernel::{TaskError, Uuid};
 use super::Known;
 use super::lanes::Doing;
 use super::lines::{Going, Lines, Moved};
+use crate::long_error::shown_error;
 use crate::record::Record;
 use crate::tasks::{Seen, TaskSeen, Tasks, error_text};
 use crate::waiting::{StepSeen, Target, Waiting};
@@ -147,7 +148,7 @@ impl Known {
     ) -> Result<TasksStanding, Moved> {
         let last = self.index.len();
         let Some(at) = query.at.filter(|at| *at != last) else {
-            return Ok(self.standing(&self.tasks, last, query));
+            return Ok(self.standing(&self.tasks, last, query, lines));
         };
         if at == 0 || at > last {
             return Err(LogError::NoRecord { run, seq: at, records: last }.into());
@@ -157,10 +158,16 @@ impl Known {
             tasks.add(line, &Record::read(line));
             Going::On
         })?;
-        Ok(self.standing(&tasks, at, query))
+        Ok(self.standing(&tasks, at, query, lines))
     }
 
-    fn standing(&self, tasks: &Tasks, at: u64, query: &TaskQuery) -> TasksStanding {
+    fn standing(
+        &self,
+        tasks: &Tasks,
+        at: u64,
+        query: &TaskQuery,
+        lines: &Lines<'_>,
+    ) -> TasksStanding {
         let has_changed = |tid: &u64| {
             let changed = self.lanes.get(*tid).map_or(0, |lane| lane.changed);
             query.since.is_none_or(|since| changed > since)
@@ -169,7 +176,7 @@ impl Known {
         let mut wanted = tasks.all.range(first..).filter(|(tid, _)| has_changed(tid));
         let limit = query.limit.unwrap_or(usize::MAX);
         let told: Vec<TaskStanding> =
-            wanted.by_ref().take(limit).map(|(tid, task)| self.task(*tid, task)).collect();
+            wanted.by_ref().take(limit).map(|(tid, task)| self.task(*tid, task, lines)).collect();
         let next = wanted.next().and_then(|_| told.last()).map(|last| last.tid);
         TasksStanding {
             at,
@@ -185,7 +192,7 @@ impl Known {
         }
     }
 
-    fn task(&self, tid: u64, task: &TaskSeen) -> TaskStanding {
+    fn task(&self, tid: u64, task: &TaskSeen, lines: &Lines<'_>) -> TaskStanding {
         let lane = self.lanes.get(tid);
         let is_over = task.state != Seen::Going;
         let spawned_at = (!task.spawned_at.is_empty()).then(|| task.spawned_at.clone());
@@ -198,7 +205,7 @@ impl Known {
             end: lane.and_then(|lane| lane.end).filter(|_| is_over),
             spawned_at,
             waits: task.waits.iter().map(|(record, wait)| self.wait(*record, wait)).collect(),
-            error: task.error.as_ref().map(ErrorStanding::of),
+            error: task.error.as_ref().map(|error| ErrorStanding::of(error.clone(), lines)),
             progress: None,
         }
     }
@@ -242,7 +249,8 @@ impl StepStanding {
 
 impl ErrorStanding {
     /// An error as the log has it.
-    pub(super) fn of(error: &Value) -> ErrorStanding {
+    pub(super) fn of(error: Value, lines: &Lines<'_>) -> ErrorStanding {
+        let error = &shown_error(error, |hash| lines.blob(hash));
         match serde_json::from_value::<TaskError>(error.clone()) {
             Ok(error) => ErrorStanding {
                 code: error.code().into(),

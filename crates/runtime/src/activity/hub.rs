@@ -1,10 +1,10 @@
 //! The place where the events of all runs of a runtime are, and where readers find them.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use tiffany_kernel::{Shown, Stage, Tid, Time};
+use tiffany_kernel::{Shown, Stage, TaskError, Tid, Time};
 
 use crate::activity::crier::Crier;
 use crate::activity::feed::data_of;
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     is_awake: AtomicBool,
     /// Grows whenever somebody wants other events than before.
     changes: AtomicU64,
+    /// Why the runtime's log has failed.
+    failure: OnceLock<TaskError>,
 }
 
 /// What a hub has counted.
@@ -66,6 +68,7 @@ impl Hub {
             crier: Arc::default(),
             is_awake: AtomicBool::new(false),
             changes: AtomicU64::new(0),
+            failure: OnceLock::new(),
         }))
     }
 
@@ -170,10 +173,26 @@ impl Hub {
         self.0.crier.wake(&mut awake);
     }
 
+    /// The error of the runtime's log, once that has failed: no durable run continues before a restart.
+    pub fn failure(&self) -> Option<&TaskError> {
+        self.0.failure.get()
+    }
+
+    /// The log has failed. Readers that wait look at [`failure`](Hub::failure).
+    pub(crate) fn fail(&self, error: TaskError) {
+        drop(self.0.failure.set(error));
+        self.wake_all(self.0.state.lock());
+    }
+
     /// The runtime is gone: who waits is told that nothing more will come.
     pub(crate) fn close(&self) {
         let mut state = self.0.state.lock();
         state.is_closed = true;
+        self.wake_all(state);
+    }
+
+    /// Wakes everybody who waits.
+    fn wake_all(&self, mut state: MutexGuard<'_, State>) {
         let State { all, runs, awake, .. } = &mut *state;
         for lane in std::iter::once(all).chain(runs.values_mut()) {
             awake.append(&mut lane.waiting);

@@ -2,9 +2,7 @@
 
 use std::task::Waker;
 
-use crate::primitives::lock;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tiffany_log::sync::Mutex;
+use crate::primitives::{AtomicBool, Mutex, Ordering, lock};
 
 /// A reader that may wait.
 pub(crate) struct Sleeper {

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use tiffany_kernel::TaskError;
 use tiffany_records::activity::{Activity, Detail, Wanted};
 
 use crate::activity::hub::Hub;
@@ -81,6 +82,11 @@ impl Subscription {
     /// Whether the runtime is gone. There may be events left to read.
     pub fn is_closed(&self) -> bool {
         self.hub.is_closed()
+    }
+
+    /// The error of the runtime's log, once that has failed. There may be events left to read.
+    pub fn failure(&self) -> Option<&TaskError> {
+        self.hub.failure()
     }
 
     /// How many events it has lost so far, told or about to be.

@@ -34,6 +34,8 @@ enum Line<A> {
     UpToDate,
     /// The runtime is gone.
     End,
+    /// The log of the runtime has failed.
+    Failed(TaskError),
 }
 
 /// An event that others read too.
@@ -59,7 +61,7 @@ fn beginning_of(hub: &Hub) -> Beginning {
     Beginning { epoch: hub.epoch(), next_seq: hub.next_seq() }
 }
 
-/// Writes events until the other side is gone, or the runtime is.
+/// Writes events until the other side is gone, or the runtime is, or its log has failed.
 pub(super) fn serve(stream: &UnixStream, hub: &Hub, wanted: Wanted) -> io::Result<()> {
     let mut events = hub.subscribe(wanted);
     let beginning: Result<Answer, TaskError> = Ok(Answer::Streaming(beginning_of(hub)));
@@ -70,14 +72,15 @@ pub(super) fn serve(stream: &UnixStream, hub: &Hub, wanted: Wanted) -> io::Resul
         lines.clear();
         let mut is_over = false;
         if is_up_to_date {
-            let Ok(told) = events.next_timeout(LOOK) else {
-                if is_gone(stream) {
-                    return Ok(());
-                }
-                continue;
+            let line = match (events.next_timeout(LOOK), hub.failure()) {
+                (Ok(Some(told)), _) => Line::from(told),
+                (_, Some(error)) => Line::Failed(error.clone()),
+                (Ok(None), None) => Line::End,
+                (Err(_), None) if is_gone(stream) => return Ok(()),
+                (Err(_), None) => continue,
             };
-            is_over = told.is_none();
-            put(&mut lines, &told.map_or(Line::End, Line::from))?;
+            is_over = matches!(line, Line::End | Line::Failed(_));
+            put(&mut lines, &line)?;
         }
         for _ in 0..HANDFUL {
             let Some(more) = events.try_next() else {
@@ -169,7 +172,8 @@ impl Watching {
         self.beginning
     }
 
-    /// The next event, waiting so long at most. An error says that the other process is gone without a word, or speaks another version.
+    /// The next event, waiting so long at most. An error says that the log of
+    /// the runtime has failed, that the other process is gone without a word, or that it speaks another version.
     pub fn next(&mut self, time: Duration) -> Result<Next, TaskError> {
         let (reader, line) = match &mut self.from {
             Source::Here { events, is_up_to_date } if !*is_up_to_date => {
@@ -182,11 +186,13 @@ impl Watching {
                 ));
             }
             Source::Here { events, .. } => {
-                return Ok(match events.next_timeout(time) {
-                    Ok(Some(told)) => Next::Told(told),
-                    Ok(None) => Next::Over,
-                    Err(_) => Next::Nothing,
-                });
+                let next = events.next_timeout(time);
+                return match (next, events.failure()) {
+                    (Ok(Some(told)), _) => Ok(Next::Told(told)),
+                    (_, Some(error)) => Err(error.clone()),
+                    (Ok(None), None) => Ok(Next::Over),
+                    (Err(_), None) => Ok(Next::Nothing),
+                };
             }
             Source::Socket { reader, line } => (reader, line),
         };
@@ -215,6 +221,7 @@ impl Watching {
             Line::Lost(count) => Ok(Next::Told(Told::Lost { count })),
             Line::UpToDate => Ok(Next::UpToDate),
             Line::End => Ok(Next::Over),
+            Line::Failed(error) => Err(error),
         }
     }
 }

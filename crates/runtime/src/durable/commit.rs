@@ -216,6 +216,7 @@ impl Runtime {
                         target: "tiffany", code = error.code(),
                         "the log has failed, and nothing is written any more: {error}",
                     );
+                    self.host.hub.fail(log_failed(error.clone()));
                     durable.failed = Some(error);
                 }
             }

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use tiffany_kernel::TaskError;
-
 use super::hosting::Durable;
+use super::listing::no_thread;
 use crate::control::offline::Offline;
 use crate::host::tell::Tell;
 use crate::runtime::Runtime;
@@ -40,8 +39,7 @@ impl Runtime {
             match FailedLog::start(Arc::clone(&durable.disk), durable.root.clone()) {
                 Ok(thread) => durable.failed_log = Some(thread),
                 Err(error) => {
-                    let message = format!("no thread to look at the log: {error}");
-                    tell.tell(Err(TaskError::failed(message)));
+                    tell.tell(Err(no_thread("a look at the log", &error)));
                     return None;
                 }
             }

@@ -67,10 +67,13 @@ pub(crate) fn held(run: Uuid, why: &str) -> TaskError {
     TaskError::new(ErrorKind::RunHeld, format!("run {run} is held {why}"))
 }
 
-/// The error for whoever wants a run to continue whose code was interrupted while steps of it are under way. Nothing of
-/// what was asked for is recorded.
-fn still_busy(run: Uuid) -> TaskError {
-    held(run, "until its steps that are under way have ended; ask again after that")
+/// The error for whoever wants a run to continue whose code was interrupted while steps of it are under way.
+fn still_busy(run: Uuid, steps: &[String]) -> TaskError {
+    let steps = steps.join(", ");
+    let why = format!(
+        "until its steps that are under way have ended: {steps}; release it after that, or cancel it, which waits for no step"
+    );
+    held(run, &why)
 }
 
 /// Whether a log says that its run is held, and how often it was released.
@@ -430,14 +433,14 @@ impl Runtime {
         (by, why): (&str, Option<&str>),
     ) -> Result<(), TaskError> {
         let id = self.runs[place].run.id();
-        let is_busy = self.effects.has_attempts(id);
+        let busy = self.effects.attempts(id, clock);
         let hosted = &mut self.runs[place];
         let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
             return Ok(());
         };
         let uuid = hosting.uuid();
-        if hosting.holding.is_broken && is_busy {
-            return Err(still_busy(uuid));
+        if hosting.holding.is_broken && !busy.is_empty() {
+            return Err(still_busy(uuid, &busy));
         }
         hosting.journal.released(&mut durable.page, clock, by, why);
         hosting.holding.error = None;
@@ -502,10 +505,10 @@ impl Runtime {
                 self.end_trial(id, None);
                 return self.force_end_of_log(uuid, chain).map(|()| true);
             }
-            if is_broken && self.effects.has_attempts(id) {
-                return Err(still_busy(uuid));
-            }
             if is_broken {
+                // As with any cancel, the run does not wait for its steps: what they give comes too late.
+                self.forget_steps(id);
+                let Some(hosting) = &mut self.runs[place].hosting else { return Ok(false) };
                 // Recorded before it is replayed, so that no limit stops the replay.
                 let Some(durable) = &mut self.durable else { return Ok(false) };
                 hosting.journal.cancelled(&mut durable.page, (clock, 0), Cancel::Unwinds);

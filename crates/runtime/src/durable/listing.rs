@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tiffany_kernel::{Run, TaskError, Time, Uuid};
+use tiffany_kernel::{ErrorKind, Run, TaskError, Time, Uuid};
 
 use super::hosting::{Durable, Hosting, no_log_here};
 use super::runs::{Ended, Known};
@@ -187,8 +187,6 @@ impl Runtime {
             match durable.read_shelf() {
                 Ok(shelf) => durable.shelf = shelf,
                 Err(error) => {
-                    let message = format!("no thread for the list of runs: {error}");
-                    let error = TaskError::failed(message);
                     if let Job::List(_, tell) | Job::Show(_, _, tell) | Job::NotOpen(_, tell) =
                         job()
                     {
@@ -252,7 +250,7 @@ impl Durable {
             return Ok(Shelf::Inline(Box::new(catalogue)));
         }
         let started = Cataloguing::start(catalogue, over);
-        started.map(Shelf::Thread).map_err(|error| TaskError::failed(error.to_string()))
+        started.map(Shelf::Thread).map_err(|error| no_thread("the list of runs", &error))
     }
 }
 
@@ -281,6 +279,12 @@ impl Ended {
             Err(_) => (Outcome::Failed, self.outcome_as_task_error().err()),
         }
     }
+}
+
+/// The error for clients when the system gives no thread for what they asked.
+pub(super) fn no_thread(what: &str, error: &std::io::Error) -> TaskError {
+    let message = format!("the system gives no thread for {what}: {error}");
+    TaskError::new(ErrorKind::Host, message)
 }
 
 fn as_task_error(error: &RunError) -> TaskError {

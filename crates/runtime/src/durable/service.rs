@@ -76,18 +76,24 @@ impl Runtime {
     }
 
     /// Begins no more attempts at steps, and drives all runs until those under way are over and safe, or time is up. `true`: nothing is under
-    /// way any more. What waits for a step goes on after a restart.
+    /// way any more. What waits for a step goes on after a restart. If the log has failed, attempts have the same time,
+    /// although nothing of them can be recorded.
     #[track_caller]
     pub fn drain(&mut self, patience: Duration) -> Result<bool, RunError> {
+        let at = Location::caller();
         // None: there is more patience than time.
         let deadline = Instant::now().checked_add(patience);
         self.effects.close();
         let _ringing = Ringing::start(self.handle())?;
-        self.drive_until(Location::caller(), |runtime| {
-            let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            !runtime.effects.is_under_way() || is_late
-        })?;
-        Ok(!self.effects.is_under_way())
+        let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let done = |runtime: &Runtime| !runtime.effects.is_under_way() || is_late();
+        match self.drive_until(at, done) {
+            Err(RunError::Log(_)) => {
+                self.only_answer(at, |runtime| runtime.effects.is_running() && !is_late())?;
+                Ok(!self.effects.is_running())
+            }
+            driven => driven.map(|()| !self.effects.is_under_way()),
+        }
     }
 
     /// Drives all runs and answers who asks for so long: see [`serve_while`](Runtime::serve_while).

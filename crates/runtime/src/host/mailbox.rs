@@ -1,9 +1,7 @@
 //! The protocol between threads that send letters and one that reads them and sleeps when there are none.
 //! It stands alone so that a test can run it on simulated threads, under every kind of schedule.
 
-use crate::primitives::lock;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tiffany_log::sync::Mutex;
+use crate::primitives::{AtomicBool, Mutex, Ordering, lock};
 
 /// The protocol between senders and a reader that sleeps when there is nothing to read.
 ///

@@ -81,7 +81,7 @@ mod tests {
         // SAFETY: it is a child of ours that nobody has waited for.
         unsafe { libc::waitpid(child.unwrap(), &raw mut status, 0) };
         assert!(
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == crate::EXIT_CODE,
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == super::EXIT_CODE,
             "{status}"
         );
         assert_eq!(runtime.run(async { 1 }).unwrap(), 1);

@@ -211,7 +211,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::durable::Needed;
+    use crate::durable::keeping::Needed;
 
     /// Runs of 100 bytes, of which run n ended at second n.
     fn facts(count: u64) -> Facts {

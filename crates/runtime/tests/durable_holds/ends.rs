@@ -184,3 +184,76 @@ fn a_run_that_was_cancelled_comes_back_to_end_however_much_it_used() {
     runtime.cancel(&run).unwrap();
     await_state(&mut runtime, State::Cancelled);
 }
+
+static WORKING: AtomicUsize = AtomicUsize::new(0);
+static WORK_ENDS: AtomicBool = AtomicBool::new(false);
+static WAS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Is interrupted while its step is under way.
+async fn works_on(kind: String) -> Result<(), TaskError> {
+    let work = spawn(async move {
+        let work = step("work", || {
+            WORKING.fetch_add(1, Ordering::SeqCst);
+            while !WORK_ENDS.load(Ordering::SeqCst) {
+                std::thread::sleep(ms(1));
+            }
+            Ok::<(), String>(())
+        });
+        let work = match &*kind {
+            "at_most_once" => work.at_most_once(),
+            "in_doubt" => work.at_most_once().hold_in_doubt(),
+            "pure" => work.pure(),
+            _ => work,
+        };
+        work.await
+    });
+    let work = work.await;
+    receive::<()>("go").await?;
+    if !WAS_INTERRUPTED.swap(true, Ordering::SeqCst) {
+        binding::interrupted();
+    }
+    work.await?
+}
+
+/// A cancel waits for no step, whether its run is held or not.
+#[test]
+fn an_interrupted_run_can_be_cancelled_while_its_steps_are_under_way() {
+    for (kind, restarts) in [
+        ("idempotent", false),
+        ("idempotent", true),
+        ("at_most_once", false),
+        ("at_most_once", true),
+        ("in_doubt", true),
+        ("pure", false),
+    ] {
+        WORKING.store(0, Ordering::SeqCst);
+        WORK_ENDS.store(false, Ordering::SeqCst);
+        WAS_INTERRUPTED.store(false, Ordering::SeqCst);
+        let dir = Dir::new();
+        let build = || dir.builder().register("works_on", works_on).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("works_on", "a", &kind).unwrap();
+        run_until(&mut runtime, || WORKING.load(Ordering::SeqCst) == 1);
+        runtime.send(&run, "go", &()).unwrap();
+        run_until(&mut runtime, || WAS_INTERRUPTED.load(Ordering::SeqCst));
+        assert_eq!(state(&mut runtime, "a"), State::Held);
+        runtime.cancel(&run).unwrap();
+        if restarts {
+            // Nothing was driven since: the cancel is in the log.
+            WORK_ENDS.store(true, Ordering::SeqCst);
+            drop(runtime);
+            runtime = build();
+        }
+        let error = wait_error(&mut runtime, &run);
+        assert_eq!(error.kind(), ErrorKind::TaskCancelled, "{kind}: {error}");
+        assert_eq!(state(&mut runtime, "a"), State::Cancelled);
+        WORK_ENDS.store(true, Ordering::SeqCst);
+        runtime.run(sleep(ms(20))).unwrap();
+        assert_eq!(WORKING.load(Ordering::SeqCst), 1, "{kind}: the step was begun again");
+        assert_eq!(dir_count(&dir, "a", "EffectStart"), 1, "{kind}: {}", log_of(&dir, "a"));
+        assert_eq!(dir_count(&dir, "a", "EffectResult"), 0, "{kind}: {}", log_of(&dir, "a"));
+        // Its log replays as it was.
+        drop(runtime);
+        assert_eq!(state(&mut build(), "a"), State::Cancelled);
+    }
+}

@@ -151,6 +151,11 @@ impl Effects {
         self.steps.values().any(|step| step.state.is_out())
     }
 
+    /// Whether work is being done.
+    pub(crate) fn is_running(&self) -> bool {
+        self.steps.values().any(|step| matches!(step.state, State::Running { .. }))
+    }
+
     /// When the next timer is due.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Time> {
@@ -188,9 +193,14 @@ impl Effects {
         self.steps.values().filter(|step| !step.state.is_out()).count()
     }
 
-    /// Whether attempts at steps of a run are under way, or are about to be.
-    pub(crate) fn has_attempts(&self, run: RunId) -> bool {
-        self.steps.iter().any(|(call, step)| call.run == run && step.state.is_out())
+    /// The attempts at steps of a run that are under way or are about to be, and for how long each has run.
+    pub(crate) fn attempts(&self, run: RunId, now: Time) -> Vec<String> {
+        let of_run =
+            self.steps.iter().filter(|(call, step)| call.run == run && step.state.is_out());
+        let named = of_run.map(|(_, step)| {
+            format!("`{}` for {:.1} s so far", step.work.name, step.worked(now).as_secs_f64())
+        });
+        named.collect()
     }
 
     /// The steps of a run that wait for nothing but its release.
