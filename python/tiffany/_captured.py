@@ -1,4 +1,5 @@
-"""Tests of captured runs, as ``tiffany capture`` writes them. It knows nothing of logs."""
+"""Tests of captured runs, as ``tiffany capture`` writes them. This module knows nothing about logs.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import PurePath
 def test(
     app: str, out: str | os.PathLike[str], name: str, fixture: str, made_by: str
 ) -> tuple[str, str, str]:
-    """The file of a test, what is in it, and how it is run.
+    """Returns the file of a test, its contents, and the command that runs it.
 
     >>> file, text, command = test("shop.py", "tests", "order_17", "order_17.wal", "capture order-17")
     >>> file, command

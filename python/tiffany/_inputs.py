@@ -1,8 +1,9 @@
-"""The input of a workflow as its parameters want it.
+"""Conversion of a workflow's input to the types of its parameters.
 
-What comes from outside is plain JSON. Where a parameter says that it is a dataclass, an enum, a date or the like, it is made one of the plain form; what
-was written down by Python itself has its type already, and is left as it is. Types are checked of what somebody else asks for; a program that starts its own
-runs may do as it likes, and a run that is brought back was accepted once.
+Input from outside is plain JSON. Where a parameter is a dataclass, an enum, a date or similar, the
+plain form is converted to it; values that Python itself recorded already have their type and are
+left unchanged. Types are checked only for requests from outside: a program that starts its own runs
+may pass anything, and a resumed run was accepted before.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ _OF_TEXT: dict[Any, Callable[[str], Any]] = {
 
 
 class Unfit(Exception):
-    """Why a value is not what a parameter wants."""
+    """Why a value does not fit a parameter."""
 
 
 def fitted(function: Callable[..., Any], given: dict[str, Any], *, checks: bool) -> dict[str, Any]:
-    """The arguments of a function, made of plain values.
+    """Converts plain values to the arguments of a function.
 
     >>> @dataclasses.dataclass
     ... class Item:
@@ -270,7 +271,9 @@ _LONGEST = 60
 
 
 def shown(value: Any) -> str:
-    """A value as it was given, or what a long one is: half of a secret would not be known for one."""
+    """Describes a value for an error message: the value itself, or a summary of a long one, because
+    redaction would not recognize half of a secret.
+    """
     try:
         text = json.dumps(value)
     except (TypeError, ValueError):

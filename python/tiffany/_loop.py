@@ -1,4 +1,4 @@
-"""One loop of asyncio in a thread, which everything shares that has to run on one. It is started when it is first needed."""
+"""A shared asyncio event loop in its own thread, started when it is first needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 
 def background() -> asyncio.AbstractEventLoop:
-    """The loop. It cannot be stopped by those that run on it, and after a fork the new process has one of its own.
+    """Returns the shared event loop. Coroutines on it cannot stop it, and a forked process gets its
+    own.
 
     >>> import asyncio
     >>> async def one():
@@ -93,7 +94,7 @@ async def contained(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def run_here(work: Coroutine[Any, Any, Any], context: contextvars.Context) -> Any:
-    """Runs something to its end on this thread, on a loop of its own."""
+    """Runs an awaitable to its end on this thread, on its own event loop."""
     with asyncio.Runner() as runner:
         return runner.run(contained(work), context=context)
 

@@ -1,4 +1,6 @@
-"""Runtimes that several coroutines of one loop of asyncio share: one for each directory, opened by the first and closed by the last."""
+"""Runtimes shared by several coroutines of one asyncio event loop: one for each directory, opened
+by the first and closed by the last.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def _compared(settings: Settings) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def guest_of(directory: str | os.PathLike[str], settings: Settings) -> Generator[Guest, None, None]:
-    """The runtime of a directory in the hands of the running loop, which stays open for as long as a call uses it."""
+    """Returns the runtime of a directory, driven by the running event loop. It stays open while a
+    call uses it.
+    """
     key = _key(directory)
     with _LOCK:
         shared = _found(key, settings)
@@ -95,7 +99,7 @@ def guest_of(directory: str | os.PathLike[str], settings: Settings) -> Generator
 
 
 def close_left(directory: str | os.PathLike[str]) -> None:
-    """Closes the runtime of a directory whose loop was closed while calls were pending."""
+    """Closes the runtime of a directory whose event loop was closed while calls were pending."""
     with _LOCK:
         _close_left(_key(directory))
 

@@ -1,4 +1,6 @@
-"""``@step``: functions whose calls are steps of durable runs. What it accepts is looked at here; the rest is in Rust."""
+"""``@step``: functions whose calls are steps of durable runs. This module checks the options; the
+rest is in Rust.
+"""
 
 from __future__ import annotations
 
@@ -68,26 +70,29 @@ def step(
     no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
 ) -> _Decorator: ...
 def step(function: Any = None, /, **options: Any) -> Any:
-    """Makes a function a step: work that a run does in the world, once.
+    """Makes a function a step: work outside the program that a run executes once.
 
-    Calling it gives a call, to be yielded or awaited. What it is given and what it returns are written down; a run that is
-    resumed gets the result from there. A plain function runs on a thread, an ``async def`` as a task of asyncio on a loop
-    in a thread.
+    Calling a step returns a call object, to be yielded or awaited. Its arguments and its result are
+    recorded; a resumed run gets the result from the log. A plain function runs on a thread, an
+    ``async def`` as an asyncio task on an event loop in a thread.
 
     ``retries``
-        how often it is tried again after an exception, with waits as ``backoff`` says (seconds, or a `Backoff`);
-        exceptions of the classes in ``no_retry`` are not worth it.
+        how often the step is retried after an exception, with delays set by ``backoff`` (seconds,
+        or a `Backoff`); exceptions of the classes in ``no_retry`` are not retried.
     ``timeout``, ``heartbeat``
-        how long an attempt may take, and how often it must give a sign by ``attempt().heartbeat()``, in seconds.
+        how long an attempt may take, and the interval within which it must call
+        ``attempt().heartbeat()``, in seconds.
     ``kind``
-        ``"idempotent"``: after a crash it is done again, with the same key. ``"at_most_once"``: it is not; its task gets an
-        `InDoubtError`, or waits for a person with ``hold_in_doubt=True``. ``"transactional"``: it is done in a transaction of ``db``, exactly once.
-        ``"pure"``: it changes nothing outside, and does not wait for the disk.
+        ``"idempotent"``: after a crash the step is repeated, with the same key. ``"at_most_once"``:
+        it is not repeated; its task gets an `InDoubtError`, or waits for a person with
+        ``hold_in_doubt=True``. ``"transactional"``: it runs in a transaction of ``db``, exactly
+        once. ``"pure"``: it changes nothing outside the program, and does not wait for the disk.
     ``queue``
-        the queue it stands in, one of those the runtime has.
+        the queue in which the step waits, one of the runtime's queues.
     ``db``, ``table``
-        for transactional steps: a function that connects to SQLite (`sqlite3`) or PostgreSQL (`psycopg`), or a pool of the
-        latter; the step's function is given the connection first. Keys and results are kept in ``table``.
+        for transactional steps: a function that connects to SQLite (`sqlite3`) or PostgreSQL
+        (`psycopg`), or a PostgreSQL connection pool; the step's function gets the connection as its
+        first argument. Keys and results are stored in ``table``.
 
     >>> import tiffany
     >>> @step(retries=2)

@@ -1,7 +1,8 @@
-"""Transactional steps over connections of `sqlite3` and `psycopg`: what a step does, its key and its result are written in one
-transaction, so it happens exactly once.
+"""Transactional steps with `sqlite3` and `psycopg` connections: the changes of a step, its key and
+its result are written in one transaction, so the step happens exactly once.
 
-The table is the one of the Rust crates ``tiffany-sqlite`` and ``tiffany-postgres``. Neither driver is imported here.
+The table is the one of the Rust crates ``tiffany-sqlite`` and ``tiffany-postgres``. Neither driver
+is imported here.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from tiffany.errors import OtherKeyError, _InDoubt
 
 Stage = Callable[[str, Any], None]
 on_stage: Stage | None = None
-"""Called between the parts of each attempt, for tests that end the process there."""
+"""Called between the stages of each attempt, for tests that end the process there."""
 
 
 class Transact:
-    """Does the work of a step in a transaction."""
+    """Executes a step in a transaction."""
 
     def __init__(self, db: Any, table: str) -> None:
         self._db, self._table = db, table
