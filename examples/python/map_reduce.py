@@ -4,8 +4,8 @@
     tiffany run examples/python/map_reduce.py:count_words docs/src
     tiffany run --wal /tmp/words --id docs examples/python/map_reduce.py:count_words docs/src
 
-The last command starts a durable run: if it is killed, it continues where it stopped, and files that
-were counted are not counted again.
+The last command starts a durable run: if it is killed, it continues where it stopped, and files
+that were counted are not counted again.
 """
 
 from __future__ import annotations

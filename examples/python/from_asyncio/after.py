@@ -1,8 +1,9 @@
 """The pipeline of `before.py`, with tiffany. The differences:
 
-* a task is started with a call, `await spawn(…)`, and a failure that no task waits for is printed;
-* a queue is a channel: it is closed instead of sending a `None` to each worker, and `async for` ends
-  when it is closed;
+* a task is started with a call, `await spawn(…)`;
+* a failure that no task waits for is printed;
+* a queue is a channel: it is closed instead of sending a `None` to each worker, which ends
+  `async for`;
 * `timeout` takes a program, and `gather` takes tasks;
 * the order, and therefore the output, is the same in every run.
 """
