@@ -114,7 +114,7 @@ class Subscription:
 
 
 def _read(told: tuple[str | None, int] | bool | None) -> Activity | Lost | None:
-    """What was told, of its parts."""
+    """Builds an event from its parts."""
     if not isinstance(told, tuple):
         return None
     text, lost = told

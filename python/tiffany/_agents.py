@@ -14,7 +14,7 @@ from tiffany._arguments import bad, known_names_only
 C = TypeVar("C", bound=type)
 
 _NAMES: dict[type, str] = {}
-"""What the log calls each class."""
+"""The name of each class in the log."""
 
 
 class Agent(Protocol):

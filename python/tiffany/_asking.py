@@ -87,7 +87,7 @@ class Asking:
         _say(f"decided: `{choice}`{f', because {why}' if why else ''}")
 
     def _asked(self, question: OpenApproval) -> tuple[str, str | None] | None:
-        """What is typed: a choice and why, or nothing."""
+        """Reads the typed answer: a choice and a reason, or nothing."""
         _say(f"\n{question.question}")
         while True:
             _say(f"{' / '.join(question.choices)} (Enter leaves it open)? ", end="")
@@ -102,7 +102,7 @@ class Asking:
                 _say(str(error))
 
     def _line(self) -> str:
-        """A line that is typed, or nothing if the run is over first."""
+        """Reads a typed line, or returns nothing if the run finishes first."""
         typed = b""
         while not self._over.is_set():
             # A thread that waits in `input` would keep the process from its end.
@@ -139,6 +139,6 @@ def pick(choices: Sequence[str], typed: str) -> str:
 
 
 def _say(text: str, end: str = "\n") -> None:
-    """Nothing of it is obeyed by a terminal."""
+    """Prints a text so that the terminal interprets no control characters in it."""
     shown = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
     print(_core._redacted(shown), end=end, file=sys.stderr, flush=True)

@@ -27,10 +27,10 @@ def test(
 
 
 def _quoted(text: str) -> str:
-    """A text as a formatter would leave it.
+    """Quotes a text as a code formatter would.
 
     >>> print(_quoted("../shop.py"))
-    "../shop.py"
+    "../shop.py" 
     """
     plain = '"' not in text and "\\" not in text and text.isprintable()
     return f'"{text}"' if plain else repr(text)

@@ -124,7 +124,9 @@ def run_asking(
 
 
 def _settings(module: ModuleType, env: dict[str, Any]) -> dict[str, Any]:
-    """What a file wants of its runtime, in ``tiffany_settings``, and the environment that was typed."""
+    """Returns the runtime settings of a file, from ``tiffany_settings``, and the environment given
+    on the command line.
+    """
     given = getattr(module, "tiffany_settings", {})
     known = inspect.signature(tiffany.Runtime).parameters
     wrong = [key for key in given if key not in known] if isinstance(given, dict) else [given]

@@ -11,7 +11,7 @@ from tiffany._runtime import Runtime
 from tiffany.errors import TaskCancelledError
 
 _ROUNDS = 16
-"""So many rounds the tasks have before it is asyncio's turn again."""
+"""The number of rounds that tasks get before asyncio gets its turn again."""
 
 
 class Guest:
@@ -86,7 +86,7 @@ class Guest:
         self._due = self.loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Lets the tasks run for a while, and sees to it that they run again."""
+        """Runs the tasks for a while and schedules their next turn."""
         self._not_yet()
         if not self._waiting:
             return

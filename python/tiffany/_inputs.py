@@ -93,7 +93,7 @@ def fitted(function: Callable[..., Any], given: dict[str, Any], *, checks: bool)
 
 
 def _told(error: BaseException) -> str:
-    """What an exception says, as text that can be written as JSON."""
+    """Returns the text of an exception in a form that can be written as JSON."""
     try:
         text = str(error)
     except Exception:
@@ -103,7 +103,7 @@ def _told(error: BaseException) -> str:
 
 
 class _Fit:
-    """Makes values what hints say."""
+    """Converts values to the types given by hints."""
 
     def __init__(self, *, checks: bool) -> None:
         self.checks = checks
@@ -135,13 +135,15 @@ class _Fit:
         return value
 
     def other(self, wanted: str, value: Any, place: str) -> Any:
-        """It is not what is wanted."""
+        """Returns the error for a value of the wrong type."""
         if self.checks:
             raise Unfit(f"`{place}` is {wanted}, not {shown(value)}")
         return value
 
     def one_of(self, hints: tuple[Any, ...], value: Any, place: str) -> Any:
-        """The first that it can be without being changed, else the first that it can become."""
+        """Picks the first alternative that the value already is, or else the first that it can be
+        converted to.
+        """
         strictly, found = _Fit(checks=True), []
         for hint in hints:
             try:
@@ -181,7 +183,9 @@ class _Fit:
         return value if all(parts[key] is value[key] for key in value) else parts
 
     def made(self, kind: type, value: Any, place: str) -> Any:
-        """An object of a class, of its plain form. Of a class that has none known here, nothing is said."""
+        """Builds an object of a class from its plain form. A class without a known plain form is
+        not checked.
+        """
         if issubclass(kind, enum.Enum):
             return self.member(kind, value, place)
         if dataclasses.is_dataclass(kind):
@@ -261,7 +265,7 @@ def _either(names: typing.Iterable[str]) -> str:
 
 
 def _called(hint: Any) -> str:
-    """What a hint is called."""
+    """Returns the name of a type hint."""
     if hint is None or hint is type(None):
         return "null"
     return _PLAIN.get(hint) or f"a {getattr(hint, '__name__', str(hint))}"

@@ -64,7 +64,7 @@ def _task(
     coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
     **options: Any,
 ) -> asyncio.Task[Any]:
-    """A task whose turns on the loop are watched."""
+    """Creates a task whose turns on the event loop are monitored."""
     watched = _core._step_coroutine(coroutine, options.get("context"))
     return asyncio.Task(watched, loop=loop, **options)
 
@@ -77,7 +77,9 @@ def _refuse(name: str) -> None:
 
 
 def _forked() -> None:
-    """In a new process there is no thread for the loop, and somebody may have had the lock."""
+    """Resets the state in a forked process, which has no thread for the loop and may have inherited
+    a held lock.
+    """
     global _loop, _lock
     _loop, _lock = None, threading.Lock()
 
@@ -114,7 +116,7 @@ def _end(
     ending: threading.Event,
     stop: Callable[[], None],
 ) -> None:
-    """Before the interpreter ends: cancels what runs there, and stops."""
+    """Cancels the running tasks and stops the loop before the interpreter ends."""
     # After a fork the thread is another process's.
     if loop is not _loop or not thread.is_alive():
         return

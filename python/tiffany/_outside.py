@@ -27,7 +27,7 @@ Done = Callable[[Any], object]
 
 
 class _Running:
-    """A task of asyncio that is looked after from another thread."""
+    """An asyncio task controlled from another thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -157,7 +157,9 @@ _pools: dict[tuple[str, int], Executor] = {}
 
 
 def _forked() -> None:
-    """In a new process nobody has the lock. The pools of the other one stay as they are: taken apart here, they would trouble it."""
+    """Replaces the lock in a forked process. The pools of the parent stay untouched, because
+    shutting them down here would disturb the parent.
+    """
     global _lock
     _lock = threading.Lock()
 
@@ -167,7 +169,7 @@ os.register_at_fork(after_in_child=_forked)
 
 @atexit.register
 def _end() -> None:
-    """Lets go of the processes while there is still everything that they need to end without a word."""
+    """Shuts the processes down while everything that they need to end quietly still exists."""
     _pools.pop(("processes", os.getpid()), None)
 
 

@@ -54,7 +54,7 @@ class Processes(Executor):
             executor.shutdown(wait, cancel_futures=cancel_futures)
 
     def _begin(self) -> None:
-        """Begins what waits, as far as there are processes."""
+        """Starts waiting work, as far as there are processes."""
         while True:
             with self._lock:
                 if not self._waiting or not (self._idle or len(self._all) < self._limit):

@@ -83,7 +83,9 @@ def load(file: str, arguments: Sequence[str]) -> ModuleType:
 
 
 def _without_start(tree: ast.Module) -> ast.Module:
-    """The same code, in which a comparison of ``__name__`` with ``"__main__"`` in an ``if`` of the module comes out as false."""
+    """Returns the code with every comparison of ``__name__`` with ``"__main__"`` in an ``if`` at
+    module level replaced by false.
+    """
 
     class Compared(ast.NodeTransformer):
         def visit_Compare(self, node: ast.Compare) -> ast.expr:

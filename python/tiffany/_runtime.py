@@ -178,7 +178,7 @@ class Runtime:
             raise
 
     def _begun(self, program: Any, id: str) -> Run[Any]:
-        """A durable run of a program that was not started."""
+        """Starts a durable run from a program that was not started."""
         name, function, given = _workflows.of_program(program)
         # It is not run itself: the run has one of its own, made of what is written down.
         program.close()
@@ -430,7 +430,7 @@ class Runtime:
 
 
 def _rules(redact: Iterable[str]) -> list[str]:
-    """Rules of redaction; what is in them is for Rust to read."""
+    """Returns redaction rules as a list; Rust parses them."""
     rules = _arguments.several("redact", redact)
     for rule in rules:
         if not isinstance(rule, str):

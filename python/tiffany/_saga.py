@@ -15,7 +15,7 @@ from tiffany.errors import Cancelled, InDoubtError, NotUndoneError, StepFailedEr
 _T = TypeVar("_T")
 
 _UNDO_RETRIES = 9
-"""How often an undo step is tried again that says nothing about that."""
+"""How often an undo step is retried if it does not set this itself."""
 
 
 class Saga:

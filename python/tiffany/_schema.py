@@ -90,7 +90,7 @@ _EXAMPLES: dict[str, Any] = {
 
 
 def _example(schema: dict[str, Any]) -> Any:
-    """A value that fits a schema."""
+    """Returns a value that fits a schema."""
     if "const" in schema:
         return schema["const"]
     for several in ("anyOf", "oneOf"):
@@ -159,7 +159,7 @@ def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as plain JSON, of which ``tiffany._inputs`` makes it again."""
+    """Returns a value as plain JSON, which ``tiffany._inputs`` converts back."""
     if isinstance(value, enum.Enum):
         return _member(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -185,7 +185,7 @@ def _plain(value: Any) -> Any:
 
 
 def _member(member: enum.Enum) -> Any:
-    """A member of an enum by its value, or by its name if that is not a plain one."""
+    """Returns a member of an enum by its value, or by its name if the value is not plain."""
     value = member.value
     return value if isinstance(value, (str, int, float)) else member.name
 
@@ -228,7 +228,9 @@ def _class(cls: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _inlined(part: Any, defs: dict[str, Any], inside: tuple[str, ...]) -> Any:
-    """A schema with its definitions where they are referred to: forms need not look them up. What refers to itself is left open."""
+    """Inlines the definitions of a schema, so that forms need not look them up. Recursive
+    references are left open.
+    """
     if isinstance(part, list):
         return [_inlined(one, defs, inside) for one in part]
     if not isinstance(part, dict):

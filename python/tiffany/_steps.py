@@ -22,7 +22,7 @@ KINDS = ("idempotent", "at_most_once", "transactional", "pure")
 
 
 class _Decorator(Protocol):
-    """Makes steps of functions."""
+    """Turns functions into steps."""
 
     @overload
     def __call__(
@@ -33,7 +33,7 @@ class _Decorator(Protocol):
 
 
 class _Transactional(Protocol):
-    """Makes steps of functions that are given a connection first."""
+    """Turns functions that take a connection first into steps."""
 
     def __call__(self, function: Callable[Concatenate[Any, _P], _T], /) -> _core.Step[_P, _T]: ...
 
@@ -133,11 +133,13 @@ def _make(options: dict[str, Any], function: Any) -> Any:
 
 
 _NAMED: dict[tuple[str, str], str] = {}
-"""The functions at the top of modules that are steps, by module and name of the step."""
+"""The module-level functions that are steps, by module and step name."""
 
 
 def _only_one(name: str, function: Any) -> None:
-    """An error if another function of the same module is a step of this name: the log could not tell them apart."""
+    """Raises an error if another function of the same module is a step with this name, because the
+    log could not tell them apart.
+    """
     module = getattr(function, "__module__", None)
     qualname = getattr(function, "__qualname__", "<locals>")
     if not isinstance(module, str) or "<" in qualname:
@@ -155,7 +157,7 @@ def _seconds(name: str, given: Any) -> float | None:
 
 
 class _Options:
-    """What a step was decorated with."""
+    """The options of a step."""
 
     def __init__(
         self,
@@ -191,7 +193,9 @@ class _Options:
             self.backoff = Backoff() if first is None else Backoff(first=first)
 
     def settings(self, name: str, is_async: bool) -> dict[str, Any]:
-        """As the runtime has them. What makes no sense is an error at the decorator."""
+        """Returns the options in the form that the runtime takes. Invalid options are an error at
+        the decorator.
+        """
         if self.kind not in KINDS:
             raise bad(
                 f"the step `{name}` is of the kind {self.kind!r}; there are {', '.join(KINDS)}"
@@ -243,7 +247,7 @@ _OPTIONS = [*inspect.signature(_Options).parameters]
 
 
 def _parameters(function: Any, has_connection: bool) -> dict[str, Any]:
-    """The parameters of a function: which can be given by position, and how many must be."""
+    """Returns the parameters of a function: which can be positional, and how many are required."""
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     if has_connection:

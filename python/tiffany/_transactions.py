@@ -28,7 +28,7 @@ class Transact:
         self._db, self._table = db, table
 
     def __call__(self, function: Any, attempt: Any, args: Any, kwargs: Any) -> str:
-        """The result as it is written down."""
+        """Executes the step and returns its encoded result."""
         with self._connection() as connection:
             one = _dialect(connection)(connection, self._table, attempt)
             one.prepare()
@@ -76,11 +76,11 @@ class _Attempt:
         self.run = self.key.split("/")[0]
 
     def quoted(self, table: str) -> str:
-        """A name as SQL has it."""
+        """Quotes a name for SQL."""
         return '"' + table.replace('"', '""') + '"'
 
     def checked(self, birth: str, step: str) -> None:
-        """An error if the key is another run's."""
+        """Raises an error if the key belongs to another run."""
         if (birth, step) != (self.birth, self.step):
             raise OtherKeyError(
                 f"the key {self.key} in the table `{self.shown}` belongs to the step `{step}` of another run of this id "
@@ -88,22 +88,25 @@ class _Attempt:
             )
 
     def done(self, work: Callable[[], Any]) -> str:
-        """Does the work, and gives its result as it is written down."""
+        """Does the work and returns its encoded result."""
         result: str = _core._encode(work(), f"the result of step `{self.step}`")
         _reached("done", self.attempt_)
         return result
 
     def awaited(self) -> None:
-        """An error if nobody waits for this attempt any more, so that it is undone."""
+        """Raises an error if the run no longer waits for this attempt, so that it is rolled back.
+        """
         if self.attempt_.is_given_up:
             raise RuntimeError("nobody waits for this attempt any more, so it was undone")
 
     def prepare(self) -> None:
-        """Makes the connection ready."""
+        """Prepares the connection."""
         raise NotImplementedError
 
     def attempt(self, work: Callable[[], Any]) -> str:
-        """Does the work in a transaction, unless it was done, and gives its result as it is written down."""
+        """Does the work in a transaction, unless it was already done, and returns its encoded
+        result.
+        """
         raise NotImplementedError
 
 
@@ -189,7 +192,7 @@ class _Sqlite(_Attempt):
 
 
 class _NoTable(Exception):
-    """The table of keys is not there yet."""
+    """The table of keys does not exist yet."""
 
 
 class _Postgres(_Attempt):

@@ -33,7 +33,7 @@ F = TypeVar("F", bound=Function)
 _REGISTERED: dict[str, Function] = {}
 """All workflows of this process, by name."""
 _NAMES: dict[CodeType, str | None] = {}
-"""Their names by their code; ``None`` where two functions have the same."""
+"""The names of workflows by their code; ``None`` where two functions share the same code."""
 
 
 @overload
@@ -91,7 +91,9 @@ def _check(function: Any) -> None:
 
 
 def _makes_programs(function: Any) -> bool:
-    """Whether a function gives a program, as far as one can see: a decorator's own function says by ``functools.wraps`` what it is around."""
+    """Whether a function returns a program, as far as that is visible: a decorator's own function
+    declares with ``functools.wraps`` which function it wraps.
+    """
     try:
         inner = inspect.unwrap(function) if callable(function) else None
     except ValueError:
@@ -105,7 +107,8 @@ def _code(function: Function) -> CodeType:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two functions are the same code, with nothing around it. A module that is imported again makes such."""
+    """Whether two functions have the same code and no wrapper, as when a module is imported again.
+    """
     if inspect.isclass(one) or inspect.isclass(other):
         return False
     if inspect.unwrap(one).__closure__ or inspect.unwrap(other).__closure__:
@@ -145,7 +148,7 @@ def name_of(function: Function) -> str:
 
 
 def _at_module_level(name: str) -> Function | None:
-    """The function that stands under a name at the top of a module."""
+    """Returns the function with this name at the top level of a module."""
     module, _, qualname = name.partition(":")
     return next(filter(None, (_found(top, qualname) for top in modules(module))), None)
 
@@ -215,7 +218,9 @@ def _signature(function: Function) -> inspect.Signature:
 
 
 def _parameters(function: Function) -> str | None:
-    """The parameters of a function as they are written; what cannot be shown is not."""
+    """Returns the parameters of a function as they are written, omitting those that cannot be
+    shown.
+    """
     try:
         signature = _signature(function).replace(return_annotation=inspect.Signature.empty)
         return str(signature)[1:-1]
@@ -330,7 +335,8 @@ class Functions:
 
 
 def _unfit(function: Function, why: str) -> UnreadableError:
-    """The error for an input that a function does not take, with one that it does."""
+    """Returns the error for an input that a function does not accept, with an example that it does.
+    """
     takes = _parameters(function)
     takes = f"({takes})" if takes else "nothing"
     return UnreadableError(
@@ -355,7 +361,7 @@ def _seed_differs(note: str) -> bool:
 
 
 def _warn(message: str, category: type[Warning]) -> None:
-    """Warns at the line that is not tiffany's own."""
+    """Warns at the first line outside tiffany."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("tiffany"):
         level, frame = level + 1, frame.f_back

@@ -557,11 +557,11 @@ class RunningLoopError(TiffanyError, RuntimeError):
 
 
 class _InDoubt(Exception):
-    """Nobody knows whether a transaction was confirmed; the next attempt finds out."""
+    """It is not known whether a transaction was committed; the next attempt finds out."""
 
 
 class _Ended(Exception):
-    """A step on a loop of asyncio was about to end that loop."""
+    """A step on an asyncio event loop tried to end that loop."""
 
 
 class PausedRunWarning(UserWarning):

@@ -76,7 +76,7 @@ class Metrics:
 
 
 def _read(told: tuple[str, str]) -> Metrics:
-    """Makes objects of what the compiled part tells: a text, and the same as JSON."""
+    """Builds the metrics from the compiled part's output: a text, and the same as JSON."""
     text, families = told
     return Metrics(tuple(_metric(family) for family in json.loads(families)["families"]), text)
 

@@ -128,7 +128,7 @@ class TimeTravel:
         return _uuid.UUID(self._core.run())
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """Returns the number of records."""
         return self._core.records()
 
     @property

@@ -150,7 +150,7 @@ def crash_everywhere(
 
 
 def _started(workflow: Any, args: tuple[Any, ...]) -> tuple[_workflows.Function, str, str]:
-    """The function of a workflow, its name, and its input as it is written down."""
+    """Returns the function of a workflow, its name, and its encoded input."""
     if callable(workflow):
         name = _workflows.name_of(workflow)
         return workflow, name, _workflows.encoded(name, _workflows.arguments(workflow, args, {}))

@@ -29,7 +29,7 @@ _CAPTURED = "capture the run anew, by `tiffany capture` with `--force`, or bring
 
 
 def _only(wal: str | os.PathLike[str]) -> uuid.UUID:
-    """The only run of a directory."""
+    """Returns the only run of a directory."""
     logs = sorted((Path(wal) / "wal").glob("*.wal"))
     if len(logs) != 1:
         raise GoldenLogError(
@@ -126,7 +126,7 @@ class GoldenLog:
             raise GoldenLogError(self._told(code, told[1] if told else "", done))
 
     def _told(self, code: str, error: str, done: subprocess.CompletedProcess[str]) -> str:
-        """What a replay that ended with an error says of the code and the log."""
+        """Builds the error message of a failed replay from its output."""
         details = f"{done.stdout}{done.stderr}"
         if error in ("TFY0036", "TFY0066"):
             what = f"the code in {code} and the golden log {self.path} have parted ways"
@@ -163,7 +163,7 @@ class GoldenLog:
         return first
 
     def _same_start(self, name: str, given: str) -> None:
-        """What is run is what was recorded."""
+        """Checks that the program is the one that was recorded."""
         first = self._first()
         was = (first.get("function"), first.get("input"))
         now = (name, json.loads(given))

@@ -193,7 +193,7 @@ class Scheduler:
 
 
 class _Answers:
-    """The handler that answers what a test has put in an answer for."""
+    """The handler that gives the substituted answers of a test."""
 
     __qualname__ = "answers of the test"
 
