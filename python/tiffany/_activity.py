@@ -88,7 +88,7 @@ class Subscription:
             came = asyncio.Event()
 
             def wake(came: asyncio.Event = came) -> None:
-                # If the loop is closed, nobody waits there.
+                # If the loop is closed, no coroutine waits there.
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(came.set)
 

@@ -30,17 +30,18 @@ def _quoted(text: str) -> str:
     """Quotes a text as a code formatter would.
 
     >>> print(_quoted("../shop.py"))
-    "../shop.py" 
+    "../shop.py"
     """
     plain = '"' not in text and "\\" not in text and text.isprintable()
     return f'"{text}"' if plain else repr(text)
 
 
 _TEXT = '''\
-"""A run that `{typed}` captured: the code must make the calls that are in `{fixture}`, and come to the
-same end. None of its steps is done.
+"""A run captured with `{typed}`: the code must make the calls in `{fixture}` and reach the same
+outcome. None of its steps is executed.
 
-If a change is meant, capture the run anew, with `--force`. If runs of the old code may be under way, let both live together by `patched`.
+If a change is intended, capture the run again with `--force`. If runs of the old code may still be
+unfinished, use `patched` to support both.
 """
 
 from pathlib import Path

@@ -399,7 +399,7 @@ class CreateGroup(SystemCall[Group]):
 class JoinGroup(SystemCall[None]):
     def __new__(cls, group: Group) -> Self: ...
 
-# The commonest calls, as functions.
+# The most common calls, as functions.
 def yield_now() -> Yield: ...
 def sleep(seconds: _Seconds) -> Sleep: ...
 def spawn(
@@ -413,7 +413,7 @@ def spawn(
 ) -> Spawn[_A]: ...
 def wait(waitable: _Awaited[_A]) -> Wait[_A]: ...
 
-# What calls give.
+# What calls return.
 @final
 class Task(Generic[_T_co]):
     @property
@@ -606,7 +606,7 @@ _Path: TypeAlias = str | PathLike[str]
 _PausedParts: TypeAlias = tuple[str, str, str]
 _DoubtParts: TypeAlias = tuple[str, str, str, int, bool]
 
-# Runs that are over.
+# Finished runs.
 _Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
 _Why: TypeAlias = Literal["age", "count", "size"]
 _RuleParts: TypeAlias = tuple[float | None, int | None, int | None, list[str], float | None]

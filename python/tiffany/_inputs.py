@@ -122,7 +122,7 @@ class _Fit:
             return value if value is None else self.other("null", value, place)
         if hint is int and isinstance(value, float) and value.is_integer():
             # JSON has one kind of number, and other programs write 1 as 1.0. It has to be the same
-            # number when the run is brought back, so it does not matter who asks.
+            # number when the run is resumed, so this applies to every caller.
             return int(value)
         if hint in _PLAIN:
             return value if _is_plain(hint, value) else self.other(_PLAIN[hint], value, place)
@@ -157,7 +157,7 @@ class _Fit:
 
     def several(self, kind: Any, args: tuple[Any, ...], value: Any, place: str) -> Any:
         if not isinstance(value, (list, tuple, set, frozenset)):
-            # Who takes what can be gone through takes other things, too.
+            # A parameter that takes any iterable takes other things, too.
             return value if kind not in (list, tuple) else self.other("a list", value, place)
         if kind is tuple and args and args[-1] is not Ellipsis:
             hints: list[Any] = [arg for arg in args if arg != ()]

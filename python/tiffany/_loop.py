@@ -15,7 +15,7 @@ from typing import Any
 from tiffany import _core
 from tiffany.errors import SharedLoopError, _Ended
 
-# What a task of asyncio runs must be known to be a coroutine.
+# asyncio must recognize what its task runs as a coroutine.
 Coroutine.register(_core._StepCoroutine)
 
 _lock = threading.Lock()
@@ -104,7 +104,7 @@ def run_here(work: Coroutine[Any, Any, Any], context: contextvars.Context) -> An
 def _serve(loop: asyncio.AbstractEventLoop, ending: threading.Event) -> None:
     asyncio.set_event_loop(loop)
     while not ending.is_set():
-        # Who waits for the task has what it raised; the others go on.
+        # The waiter of the task has its exception; the others keep running.
         with contextlib.suppress(KeyboardInterrupt, SystemExit):
             loop.run_forever()
     type(loop).close(loop)

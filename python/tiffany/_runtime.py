@@ -173,7 +173,7 @@ class Runtime:
             value: _T = self._core.wait(self._begun(program, id))
             return value
         except BaseException:
-            # If it was refused, it is nobody's.
+            # A refused program has no other owner.
             close_unbegun(program)
             raise
 

@@ -120,7 +120,7 @@ class Saga:
         message = f"{_text(error)}; not undone: {what} [TFY0051]; undo what is named by hand"
         if isinstance(error, Exception):
             raise NotUndoneError(message) from error
-        # It ends the task, and nobody would hear of it.
+        # It ends the task, and the failure would not be reported.
         print(f"tiffany: {message}", file=sys.stderr)
 
 

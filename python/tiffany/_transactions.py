@@ -118,7 +118,7 @@ class _Sqlite(_Attempt):
                 "the connection is in a transaction already",
                 "let `db` give one that nobody else uses",
             )
-        # The transaction is begun and ended here, and by nobody else.
+        # Only this code begins and ends the transaction.
         if getattr(connection, "autocommit", -1) != -1:
             connection.autocommit = True
         connection.isolation_level = None
@@ -255,7 +255,7 @@ class _Postgres(_Attempt):
         try:
             transaction.__exit__(None, None, None)
         except psycopg.Error as error:
-            # Without a word of the server nobody knows; with one it did not happen.
+            # Without a reply from the server the outcome is unknown; with one, it did not happen.
             if error.sqlstate is None:
                 raise _InDoubt(f"the line was lost during COMMIT: {error}") from error
             raise

@@ -23,7 +23,7 @@ This package has no loop of its own: ``mainloop`` runs the kernel, and a pyos ta
 task. The chapter "Old pyos programs" of the book lists the differences from the original.
 """
 
-# Who imports everything from here had these, too.
+# Programs that import everything from here also get these.
 import select
 import types
 from queue import Queue

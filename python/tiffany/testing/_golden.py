@@ -23,7 +23,7 @@ from tiffany.testing._crashes import Quiet
 
 _ID = "golden"
 
-# How a log is made anew that is not there, or that is broken.
+# How to replace a log that is missing or damaged.
 _RECORDED = "record it anew, by `pytest --golden-update`"
 _CAPTURED = "capture the run anew, by `tiffany capture` with `--force`, or bring the file back"
 
@@ -105,7 +105,7 @@ class GoldenLog:
         does: in a separate process, where the file is loaded as when its runs were started, with
         the same order of sets. `tiffany capture` writes tests that call this method.
         """
-        # Who reads a failed test wants to see what differs, and not this.
+        # The reader of a failed test wants to see what differs, not this frame.
         __tracebackhide__ = True
         self._first(_CAPTURED)
         code = os.path.normpath(app)
