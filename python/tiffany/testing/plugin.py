@@ -16,14 +16,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("tiffany").addoption(
         "--golden-update",
         action="store_true",
-        help="record the golden logs anew instead of comparing the code with them",
+        help="record the golden logs again instead of comparing the code with them",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "tiffany(**settings): the test is a generator or `async def` that runs as a task, on a virtual clock; the settings are those of"
+        "tiffany(**settings): run the test, a generator or `async def`, as a task with a virtual clock; the settings are those of"
         " `tiffany.run`.",
     )
 
