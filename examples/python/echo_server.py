@@ -30,8 +30,7 @@ async def accept(listener: net.Listener) -> None:
 
 
 async def serve(host: str = "127.0.0.1", port: str = "7007") -> None:
-    """Runs a server until Ctrl-C: its tasks are cancelled, and `with` closes what they have open.
-    """
+    """Runs a server until Ctrl-C: its tasks are cancelled, and `with` closes what they have open."""
     with await net.listen(host, int(port)) as listener:
         print("listening at {}:{}; Ctrl-C ends it".format(*listener.address), flush=True)
         await accept(listener)

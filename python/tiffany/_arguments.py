@@ -90,8 +90,7 @@ def check_no_running_loop(
 
 
 def close_unbegun(program: object) -> None:
-    """Closes a coroutine that will not run, so that Python does not warn that it was never awaited.
-    """
+    """Closes a coroutine that will not run, so that Python does not warn that it was never awaited."""
     if inspect.iscoroutine(program) and inspect.getcoroutinestate(program) == inspect.CORO_CREATED:
         program.close()
 

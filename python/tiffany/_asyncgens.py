@@ -17,8 +17,7 @@ _NOTE = (
 
 
 def close_all(generators: Iterable[AsyncGen]) -> Generator[Any, Any, None]:
-    """Closes generators one after the other, as a program. An exception in one of them is printed.
-    """
+    """Closes generators one after the other, as a program. An exception in one of them is printed."""
     for generator in generators:
         try:
             yield from generator.aclose()  # type: ignore[misc]  # it is an iterator, as all that awaits is

@@ -96,8 +96,7 @@ class Host:
     def test(
         self, *, app: str, out: str | os.PathLike[str], name: str, fixture: str, made_by: str
     ) -> tuple[str, str, str]:
-        """Returns the test of a captured run: its file, its contents, and the command that runs it.
-        """
+        """Returns the test of a captured run: its file, its contents, and the command that runs it."""
         return _captured.test(app, out, name, fixture, made_by)
 
     def again(self) -> list[str]:

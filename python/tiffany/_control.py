@@ -231,8 +231,7 @@ class Connection:
         self._control.decide(key, *decision(done, failed, again))
 
     def approvals(self) -> list[OpenApproval]:
-        """Returns the questions of all runs that wait for a person. Runs ask them with `Approve`.
-        """
+        """Returns the questions of all runs that wait for a person. Runs ask them with `Approve`."""
         return list(self._control.approvals())
 
     def approve(

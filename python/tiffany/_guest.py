@@ -15,8 +15,7 @@ _ROUNDS = 16
 
 
 class Guest:
-    """A runtime driven by the running event loop. Any number of coroutines may wait for its runs.
-    """
+    """A runtime driven by the running event loop. Any number of coroutines may wait for its runs."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime

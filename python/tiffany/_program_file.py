@@ -19,8 +19,7 @@ from tiffany.errors import TiffanyError
 
 
 class ProgramFileError(TiffanyError):
-    """A file that cannot be run as requested. ``exit_code`` is the exit code of the command line.
-    """
+    """A file that cannot be run as requested. ``exit_code`` is the exit code of the command line."""
 
     exit_code = 1
 

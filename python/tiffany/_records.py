@@ -13,8 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Run(Generic[T]):
-    """A durable run: the id it was started with, and its UUID, which is the name of its log file.
-    """
+    """A durable run: the id it was started with, and its UUID, which is the name of its log file."""
 
     id: str
     uuid: _uuid.UUID

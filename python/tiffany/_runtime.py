@@ -358,8 +358,7 @@ class Runtime:
         self._core.decide(key, *_control.decision(done, failed, again))
 
     def approvals(self) -> list[OpenApproval]:
-        """Returns the questions of all runs that wait for a person. Runs ask them with `Approve`.
-        """
+        """Returns the questions of all runs that wait for a person. Runs ask them with `Approve`."""
         return list(self._core.approvals())
 
     def approve(

@@ -85,8 +85,7 @@ class Saga:
         self._entries.append((name, undo))
 
     async def undo(self) -> None:
-        """Undoes everything, the last step first. What cannot be undone is listed in `not_undone`.
-        """
+        """Undoes everything, the last step first. What cannot be undone is listed in `not_undone`."""
         while self._entries:
             name, how = self._entries[-1]
             try:

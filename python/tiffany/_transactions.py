@@ -94,8 +94,7 @@ class _Attempt:
         return result
 
     def awaited(self) -> None:
-        """Raises an error if the run no longer waits for this attempt, so that it is rolled back.
-        """
+        """Raises an error if the run no longer waits for this attempt, so that it is rolled back."""
         if self.attempt_.is_given_up:
             raise RuntimeError("nobody waits for this attempt any more, so it was undone")
 

@@ -107,8 +107,7 @@ def _code(function: Function) -> CodeType:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two functions have the same code and no wrapper, as when a module is imported again.
-    """
+    """Whether two functions have the same code and no wrapper, as when a module is imported again."""
     if inspect.isclass(one) or inspect.isclass(other):
         return False
     if inspect.unwrap(one).__closure__ or inspect.unwrap(other).__closure__:
@@ -229,8 +228,7 @@ def _parameters(function: Function) -> str | None:
 
 
 class Functions:
-    """The functions of one runtime, and the reports about its runs. The runtime calls its methods.
-    """
+    """The functions of one runtime, and the reports about its runs. The runtime calls its methods."""
 
     def __init__(self, given: Iterable[Function] = ()) -> None:
         self.given: dict[str, Function] = {}
@@ -335,8 +333,7 @@ class Functions:
 
 
 def _unfit(function: Function, why: str) -> UnreadableError:
-    """Returns the error for an input that a function does not accept, with an example that it does.
-    """
+    """Returns the error for an input that a function does not accept, with an example that it does."""
     takes = _parameters(function)
     takes = f"({takes})" if takes else "nothing"
     return UnreadableError(

@@ -214,8 +214,7 @@ class ForkedError(TiffanyError, RuntimeError):
 
 
 class AlreadyBegunError(TiffanyError, RuntimeError):
-    """A program was passed that had already started; each call of its function returns a new one.
-    """
+    """A program was passed that had already started; each call of its function returns a new one."""
 
     code = "TFY0048"
 

@@ -53,8 +53,7 @@ class Load:
             self._opened = opened.pop_all()
 
     def requests(self, requests: int) -> None:
-        """Sends this many requests, spread over the connections, and receives all of the answers.
-        """
+        """Sends this many requests, spread over the connections, and receives all of the answers."""
         sent = answered = 0
         for connection in self.connections.values():
             if sent < requests:

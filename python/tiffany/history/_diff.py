@@ -1,5 +1,4 @@
-"""The differences between two runs: record by record up to the first difference, then task by task.
-"""
+"""The differences between two runs: record by record up to the first difference, then task by task."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Parting:
-    """The first record in which two runs differ. A run that has no more records has ``None`` here.
-    """
+    """The first record in which two runs differ. A run that has no more records has ``None`` here."""
 
     a: RecordText | None
     b: RecordText | None

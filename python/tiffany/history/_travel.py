@@ -21,8 +21,7 @@ from tiffany.history._program import program
 
 @dataclass(frozen=True)
 class Frame:
-    """A function that a task is inside: the current line, and its variables as ``repr`` shows them.
-    """
+    """A function that a task is inside: the current line, and its variables as ``repr`` shows them."""
 
     function: str
     file: str

@@ -57,8 +57,7 @@ class Scheduler:
             self.schedule(waiting)
 
     def waitforexit(self, task: Task, waittid: int) -> bool:
-        """Makes a task wait for the end of another. Returns ``False`` if that task does not exist.
-        """
+        """Makes a task wait for the end of another. Returns ``False`` if that task does not exist."""
         other = self.taskmap.get(waittid)
         if other is None:
             return False
