@@ -63,7 +63,7 @@ test('a run is found, opened and read by keys alone', async () => {
   await page.keyboard.press('ArrowRight');
   await eventually(async () => assert.equal(await page.getByRole('treegrid').getByRole('row').count(), 5));
   await page.keyboard.press('?');
-  await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+  await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   await page.keyboard.press('g');
@@ -98,9 +98,9 @@ test('why a run failed is found from the front page by keys alone', async () => 
   await why.getByText('the bearnaise is burnt').waitFor();
   assert.equal(await page.evaluate(() => document.activeElement?.tagName), 'H1', 'the heading of the new page has the focus');
   await why.getByRole('link', { name: /^Record \d+$/ }).waitFor();
-  await tabTo(page, /^The step and its attempts$/);
+  await tabTo(page, /^Step and its attempts$/);
   await page.keyboard.press('Enter');
-  await page.getByRole('region', { name: /^Effect \d+$/ }).getByRole('listitem').nth(2).waitFor();
+  await page.getByRole('region', { name: /^Step \d+$/ }).getByRole('listitem').nth(2).waitFor();
   await page.goBack();
   await tabTo(page, /^Record \d+$/);
   await page.keyboard.press('Enter');

@@ -10,20 +10,20 @@ after(() => daemon.stop());
 test('a question is asked, decided and recorded', async () => {
   const [one, other] = [await openWindow(daemon), await openWindow(daemon)];
   await one.goto('/approvals');
-  await one.getByText('Nobody is asked anything').waitFor();
+  await one.getByText('No open questions').waitFor();
   await other.goto('/runs');
   await daemon.submit('market', 'market-1', 60);
   const question = one.getByRole('article', { name: 'Buy fish for 60 EUR?' });
   await question.waitFor();
   await question.getByText('"trout"').waitFor();
-  await other.getByRole('row', { name: /asks a person.*market-1/ }).waitFor();
+  await other.getByRole('row', { name: /needs approval.*market-1/ }).waitFor();
   await other.getByRole('link', { name: 'market-1' }).click();
   await other.getByRole('article', { name: 'Buy fish for 60 EUR?' }).waitFor();
-  await other.locator('.title').getByText('asks a person').waitFor();
+  await other.locator('.title').getByText('needs approval').waitFor();
 
-  await question.getByLabel('Why').fill('half is enough');
+  await question.getByLabel('Reason').fill('half is enough');
   await question.getByRole('button', { name: 'only half' }).click();
-  await one.getByText('Nobody is asked anything').waitFor();
+  await one.getByText('No open questions').waitFor();
   await other.getByRole('article', { name: 'Buy fish for 60 EUR?' }).waitFor({ state: 'detached' });
   await other.getByText('"bought: only half"').waitFor();
 

@@ -44,7 +44,7 @@ test('after a restart of the daemon the page comes back and has caught up', asyn
   await daemon.submit('market', 'while-away', 3);
   await page.getByText('Live', { exact: true }).waitFor();
   await page.getByRole('row', { name: /while-away/ }).waitFor();
-  await page.getByText('The daemon was started again.').waitFor();
+  await page.getByText('The daemon was restarted.').waitFor();
   await daemon.submit('inventory', 'after-all', 3);
   await page.getByRole('row', { name: /after-all/ }).waitFor();
   assert.deepEqual(page.complaints, []);

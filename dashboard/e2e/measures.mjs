@@ -173,7 +173,7 @@ async function lookAround(page, run) {
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Runs' }).click();
   await page.getByRole('row', { name: new RegExp(`${run}\\b`) }).first().getByRole('link').click();
   await page.getByRole('heading', { name: run, exact: true }).waitFor();
-  for (const tab of ['Graph', 'Timeline', 'Records', 'Effects', 'Output', 'Overview']) {
+  for (const tab of ['Graph', 'Timeline', 'Records', 'Steps', 'Output', 'Overview']) {
     await page.getByRole('tab', { name: tab }).click();
     await nextFrame(page);
   }

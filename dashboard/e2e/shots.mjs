@@ -17,17 +17,17 @@ async function failedStep(daemon) {
 export const PAGES = {
   runs: ['/runs', (page) => page.getByRole('row', { name: /dinner-6/ })],
   start: ['/runs?start=reserve', (page) => page.getByLabel('guests')],
-  failed: ['/runs/banquet-1', (page) => page.getByText('The step and its attempts')],
+  failed: ['/runs/banquet-1', (page) => page.getByText('Step and its attempts')],
   overview: ['/runs/dinner-live', (page) => page.getByText(/\/5,000/).first()],
   travel: ['/runs/banquet-1?at=20&task=4', (page) => page.getByText('Record 20', { exact: true })],
   graph: ['/runs/banquet-1/graph', (page) => page.locator('path.failure').first()],
   groups: ['/runs/feast-1/graph', (page) => page.getByText(/drawn as groups/)],
   timeline: ['/runs/dinner-live/timeline?task=3', (page) => page.getByText(/task 3/).first()],
   records: ['/runs/banquet-1/records?record=28', (page) => page.getByRole('region', { name: 'Record 28' })],
-  effects: [failedStep, (page) => page.getByRole('region', { name: /^Effect \d+$/ })],
+  effects: [failedStep, (page) => page.getByRole('region', { name: /^Step \d+$/ })],
   output: ['/runs/dinner-live/output', (page) => page.getByText(/turn \d+ of/).first()],
   approvals: ['/approvals', (page) => page.getByRole('article').first()],
-  compare: ['/compare/banquet-1/banquet-2', (page) => page.getByRole('region', { name: 'Where they part' })],
+  compare: ['/compare/banquet-1/banquet-2', (page) => page.getByRole('region', { name: 'First difference' })],
   system: ['/system?waits=0', (page) => page.getByRole('table', { name: 'Stuck tasks' })],
 };
 

@@ -26,7 +26,7 @@ test('the form has a field for everything the function takes, and the run gets w
   assert.deepEqual(await dialog.getByLabel('meal').locator('option').allInnerTexts(), ['lunch', 'dinner']);
   await dialog.getByLabel('meal').selectOption('dinner');
   await dialog.getByLabel('outside').check();
-  await dialog.getByLabel('Id (optional)', { exact: true }).fill('table-1');
+  await dialog.getByLabel('ID (optional)', { exact: true }).fill('table-1');
   await dialog.getByRole('button', { name: 'Start', exact: true }).click();
   await page.getByRole('heading', { name: 'table-1' }).waitFor();
   await page.getByRole('region', { name: 'Value' }).getByText('"Ada <b> for 4 at dinner, outside"').waitFor();
@@ -39,7 +39,7 @@ test('a function without a schema says what it takes', async () => {
   const page = await openWindow(daemon);
   const dialog = await form(page);
   await dialog.getByLabel('Function').selectOption('dinner');
-  await dialog.getByText('It takes u64, as JSON.').waitFor();
+  await dialog.getByText('Takes u64, as JSON.').waitFor();
   assert.deepEqual(page.complaints, []);
 });
 
@@ -48,7 +48,7 @@ test('bad input is said at its field, and nothing is started', async () => {
   const dialog = await form(page);
   await dialog.getByLabel('name', { exact: true }).fill('Bob');
   const start = dialog.getByRole('button', { name: 'Start', exact: true });
-  for (const [guests, problem] of [['', 'a value is needed'], ['many', 'this is no number'], ['2.5', 'a whole number is needed'], ['13', '12 at most'], ['0', '1 at least']]) {
+  for (const [guests, problem] of [['', 'a value is required'], ['many', 'not a number'], ['2.5', 'a whole number is required'], ['13', 'at most 12'], ['0', 'at least 1']]) {
     await dialog.getByLabel('guests').fill(guests);
     await start.click();
     await dialog.getByText(problem).waitFor();
@@ -60,7 +60,7 @@ test('bad input is said at its field, and nothing is started', async () => {
   assert.deepEqual(JSON.parse(await dialog.getByLabel('Input').inputValue()), { name: 'Bob', guests: 2, meal: 'lunch', outside: false });
   await dialog.getByLabel('Input').fill('{ "name": "Bob" ');
   await start.click();
-  await dialog.getByText('this is no JSON').waitFor();
+  await dialog.getByText('not valid JSON').waitFor();
   assert.equal((await daemon.ask('GET', '/runs?text=Bob')).total, 0);
   await dialog.getByLabel('Input').fill('{ "name": 7 }');
   await start.click();

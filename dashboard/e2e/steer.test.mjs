@@ -33,7 +33,7 @@ test('a message is sent, and another window sees what it does', async () => {
       await dialog.getByText('a value is missing').waitFor();
       await dialog.getByLabel('Message').fill('{ good');
       await dialog.getByRole('button', { name: 'Send' }).click();
-      await dialog.getByText('this is no JSON').waitFor();
+      await dialog.getByText('not valid JSON').waitFor();
     }
     await dialog.getByLabel('Name').fill('leave');
     await dialog.getByLabel('Message').fill('{ "hat": 3 }');
@@ -80,7 +80,7 @@ test('several runs are cancelled together, and no other', async () => {
   assert.equal((await daemon.ask('GET', '/runs/many-1')).state, 'live');
   await page.getByRole('button', { name: 'Cancel 3' }).click();
   await dialog.getByRole('button', { name: 'Cancel 3 runs' }).click();
-  await page.getByText('3 runs asked to stop').waitFor();
+  await page.getByText('Cancelling 3 runs').waitFor();
   for (const id of ['many-1', 'many-2', 'many-3']) {
     await daemon.reached(id, 'cancelled');
     await other.getByRole('row', { name: new RegExp(`cancelled.*${id}`) }).waitFor();
@@ -99,7 +99,7 @@ test('a run is replayed against its log', async () => {
   await choose(page, 'Replay against its log…');
   const dialog = page.getByRole('dialog', { name: 'Replay' });
   await dialog.getByRole('button', { name: 'Replay' }).click();
-  await dialog.getByText('The code does what the log has: 3 calls, all the same.').waitFor();
+  await dialog.getByText('The code matches the log: 3 calls, all identical.').waitFor();
   await dialog.getByText('"verdict": "identical"').waitFor();
   assert.equal((await daemon.ask('GET', '/runs/inventory-1/tasks')).last, before);
   assert.deepEqual(page.complaints, []);
@@ -141,7 +141,7 @@ test('a step in doubt is decided: it happened, it failed, or once more', async (
   await dialog.getByText('Enter the result').waitFor();
   await dialog.getByLabel('Result', { exact: true }).fill('12 EUR');
   await review.click();
-  await dialog.getByText('this is no JSON').waitFor();
+  await dialog.getByText('not valid JSON').waitFor();
   assert.deepEqual(await violations(page), []);
   assert.equal((await daemon.ask('GET', '/doubts')).doubts.length, 3);
   await dialog.getByLabel('Result', { exact: true }).fill('"12 EUR, says the bank"');
@@ -199,8 +199,8 @@ test('the result of a step in doubt has the type of earlier ones, or somebody sa
     await dialog.getByText(why).waitFor();
   };
   const right = await decide('tips-1', async () => {
-    await refused('20', 'the result was an object before, and this is a whole number');
-    await refused('{ "cents": "20" }', 'the result.cents was a whole number before, and this is text');
+    await refused('20', 'the result was an object before, but is now a whole number');
+    await refused('{ "cents": "20" }', 'the result.cents was a whole number before, but is now text');
     await result.fill('{ "cents": 20 }');
   });
   assert.deepEqual(right, { cents: 20 });
@@ -218,9 +218,9 @@ test('who lets nobody else go on is named while it does, and afterwards', async 
   await page.goto('/system');
   await page.getByRole('region', { name: 'Needs attention' }).waitFor();
   const submitted = daemon.submit('stare', 'stare-1', 5000);
-  const kept = page.getByRole('region', { name: 'What keeps everything' });
+  const kept = page.getByRole('region', { name: 'Blocking task' });
   await kept.getByText(/has kept its turn for/).waitFor();
-  assert.match(await kept.innerText(), /task 1 of run [\da-f]{8}\s+has kept its turn for [\d.]+ s,\s+and nothing else goes on meanwhile: see the lines from examples\/kitchen\.rs:\d+ on/);
+  assert.match(await kept.innerText(), /task 1 of run [\da-f]{8}\s+has kept its turn for [\d.]+ s,\s+so no other task can run: see the code after examples\/kitchen\.rs:\d+/);
   await submitted;
   await kept.waitFor({ state: 'detached' });
   const needs = page.getByRole('region', { name: 'Needs attention' });

@@ -15,20 +15,20 @@ after(() => daemon.stop());
 
 async function enter(page, token) {
   await page.getByLabel('Token').fill(token);
-  await page.getByRole('button', { name: 'Go in' }).click();
+  await page.getByRole('button', { name: 'Sign in' }).click();
 }
 
 test('a viewer looks, live, and can do nothing', async () => {
   const page = await openWindow(daemon);
   await page.goto('/runs/market-1');
-  await page.getByRole('heading', { name: 'This daemon asks for a token' }).waitFor();
+  await page.getByRole('heading', { name: 'This daemon requires a token' }).waitFor();
   assert.equal(await page.getByLabel('Token').evaluate((node) => node === document.activeElement), true);
   assert.deepEqual(await violations(page), []);
   await enter(page, 'tfy_wrong');
   await page.getByRole('alert').getByText('TFY0171').waitFor();
   await enter(page, viewer);
   await page.getByRole('heading', { name: 'market-1' }).waitFor();
-  await page.getByText('To decide, one has to be operator.').waitFor();
+  await page.getByText('Deciding requires the role operator.').waitFor();
   for (const name of ['Cancel', 'Fork', 'More', 'yes']) assert.equal(await page.getByRole('button', { name, exact: true }).count(), 0, name);
   await page.getByText('Live', { exact: true }).waitFor();
   await page.goto('/runs');
@@ -37,7 +37,7 @@ test('a viewer looks, live, and can do nothing', async () => {
   await daemon.ask('POST', '/runs', { function: 'inventory', id: 'while-watching', input: 2 }, asOperator);
   await page.getByRole('row', { name: /while-watching/ }).waitFor();
   assert.equal(page.url().includes('tfy_'), false);
-  await page.getByRole('button', { name: 'Leave' }).click();
+  await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Token').waitFor();
   assert.deepEqual(page.complaints, []);
 });
@@ -47,14 +47,14 @@ test('an operator starts a run and decides', async () => {
   await page.goto('/approvals');
   await enter(page, operator);
   await page.getByRole('button', { name: 'yes' }).click();
-  await page.getByText('Nobody is asked anything').waitFor();
+  await page.getByText('No open questions').waitFor();
   await page.goto('/runs');
   await page.getByRole('button', { name: 'Start a run' }).click();
   const dialog = page.getByRole('dialog', { name: 'Start a run' });
   await dialog.getByLabel('Function').selectOption('inventory');
   await dialog.getByLabel('Input').fill('{');
   await dialog.getByRole('button', { name: 'Start' }).click();
-  await dialog.getByText('this is no JSON', { exact: false }).waitFor();
+  await dialog.getByText('not valid JSON', { exact: false }).waitFor();
   await dialog.getByLabel('Input').fill('3');
   await dialog.getByLabel('Id').fill('by-hand');
   await dialog.getByRole('button', { name: 'Start' }).click();

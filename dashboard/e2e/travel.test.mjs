@@ -33,7 +33,7 @@ test('a look inside runs the code up to there', async () => {
   await page.goto('/runs/banquet-1?at=9&task=3');
   await page.getByRole('button', { name: 'Store, stack and variables' }).click();
   await page.getByRole('heading', { name: 'Stack' }).waitFor();
-  await page.getByText(/It stands at .*kitchen\.rs:\d+/).waitFor();
+  await page.getByText(/Waiting at .*kitchen\.rs:\d+/).waitFor();
   assert.deepEqual(page.complaints, []);
 });
 
@@ -73,9 +73,9 @@ test('a fork goes its own way, and the two are compared', async () => {
   await page.getByRole('region', { name: `Record ${answer.seq}` }).waitFor();
   assert.equal(await page.getByText(changed).count(), 0);
   await page.goto(`/runs/banquet-mended/effects?effect=${answer.of}`);
-  await page.getByRole('region', { name: `Effect ${answer.of}` }).getByText(changed).waitFor();
-  await page.getByRole('link', { name: 'Compare with its parent' }).click();
-  await page.getByRole('region', { name: 'Where they part' }).waitFor();
+  await page.getByRole('region', { name: `Step ${answer.of}` }).getByText(changed).waitFor();
+  await page.getByRole('link', { name: 'Compare with parent' }).click();
+  await page.getByRole('region', { name: 'First difference' }).waitFor();
   await eventually(async () => assert.ok((await page.getByRole('region', { name: 'Differences' }).getByRole('listitem').count()) > 0));
   assert.deepEqual(page.complaints, []);
 });
@@ -133,7 +133,7 @@ test('a fork that may not do what it needs is allowed to on its page', async () 
   await page.getByRole('article').filter({ hasText: 'market-careful' }).getByRole('button', { name: 'yes' }).click();
   await page.goto('/runs/market-careful');
   await page.locator('.title').getByText('paused').waitFor();
-  await page.getByText('allow what it needs, and it goes on').waitFor();
+  await page.getByText('allow the steps it needs, and it continues').waitFor();
   await page.getByRole('button', { name: 'Allow buy' }).click();
   await page.locator('.title').getByText('completed').waitFor();
   await page.getByRole('region', { name: 'Value' }).getByText('bought: yes').waitFor();

@@ -14,15 +14,15 @@ const diff = (a: DiffSide | null, b: DiffSide | null, differences: Difference[] 
 });
 const words = (one: Diff) => partingOf(one, (id) => `<${id}>`);
 
-describe('where runs part', () => {
-  it('says so when tasks differ', () => expect(words(diff(side(11), side(11), [{} as Difference]))).toEqual({ then: 'then they part', none: '' }));
-  it('says which one goes on', () => {
-    expect(words(diff(null, side(11)))).toEqual({ then: 'then only <right> goes on', none: 'As far as <left> goes, every task asked for the same and got the same.' });
-    expect(words(diff(side(11), null)).then).toBe('then only <left> goes on');
+describe('where runs differ', () => {
+  it('says so when tasks differ', () => expect(words(diff(side(11), side(11), [{} as Difference]))).toEqual({ then: 'then the runs differ', none: '' }));
+  it('says which one continues', () => {
+    expect(words(diff(null, side(11)))).toEqual({ then: 'then only <right> continues', none: 'Up to the end of <left>, every task made the same calls and got the same answers.' });
+    expect(words(diff(side(11), null)).then).toBe('then only <left> continues');
   });
   it('says that the order differs', () => {
     expect(words(diff(side(11, 2), side(11, 3))).then).toBe('then the order differs');
     expect(words(diff(side(11), side(11, 1, 'TaskYield'))).then).toBe('then the order differs');
   });
-  it('says that a record differs', () => expect(words(diff(side(11), side(11))).then).toBe('then they are written differently'));
+  it('says that a record differs', () => expect(words(diff(side(11), side(11))).then).toBe('then a record differs'));
 });

@@ -11,17 +11,17 @@ describe('the key of a step', () => {
 describe('a result', () => {
   it.each([
     [5, 7, null],
-    [5, 1.5, 'the result was a whole number before, and this is a number'],
+    [5, 1.5, 'the result was a whole number before, but is now a number'],
     [1.5, 2, null],
-    [5, 'five', 'the result was a whole number before, and this is text'],
+    [5, 'five', 'the result was a whole number before, but is now text'],
     [null, { any: 'thing' }, null],
-    ['x', null, 'the result was text before, and this is null'],
+    ['x', null, 'the result was text before, but is now null'],
     [[], [1, 2], null],
     [[1, 2], [1], null],
-    [[1, 2], [1, '2'], 'the result[1] was a whole number before, and this is text'],
+    [[1, 2], [1, '2'], 'the result[1] was a whole number before, but is now text'],
     [{ a: 1 }, { a: 2, b: 3 }, null],
-    [{ a: 1, b: 2 }, { a: 1 }, 'the result lacks “b”, which it had before'],
-    [{ a: { b: true } }, { a: { b: 1 } }, 'the result.a.b was true or false before, and this is a whole number'],
+    [{ a: 1, b: 2 }, { a: 1 }, 'the result is missing “b”, which it had before'],
+    [{ a: { b: true } }, { a: { b: 1 } }, 'the result.a.b was true or false before, but is now a whole number'],
     [{ $dataclass: 'shop:Item', price: 1 }, { price: 1 }, null],
     [{ $blob: '00', len: 2_000_000 }, 'anything', null],
   ])('%j, then %j', (earlier, value, expected) => {

@@ -34,8 +34,8 @@ describe('a form of a schema', () => {
 
   it('says what is wrong where', () => {
     const made = valueOf(fields, { ...first, cents: '1.5', weight: 'x', items: '[' });
-    expect(made).toMatchObject({ problems: { cents: 'a whole number is needed', weight: 'this is no number', items: expect.stringContaining('no JSON') as string } });
-    expect(valueOf(fields, { ...first, cents: '0', items: '[]' })).toEqual({ problems: { cents: '1 at least' } });
+    expect(made).toMatchObject({ problems: { cents: 'a whole number is required', weight: 'not a number', items: expect.stringContaining('not valid JSON') as string } });
+    expect(valueOf(fields, { ...first, cents: '0', items: '[]' })).toEqual({ problems: { cents: 'at least 1' } });
   });
 
   it('is one field for one value, none for nothing, and JSON for the rest', () => {

@@ -2,9 +2,10 @@
 
     tiffany run examples/python/approval.py                 # all of it, in a few seconds
 
-It looks at a folder, makes a plan of what it would move where, and waits for somebody to approve: in another process, perhaps days later.
-Then it acts, one step for each move. Killed anywhere it goes on where it was: the plan stays the plan, and the question keeps its UUID.
-By hand, in two terminals:
+It looks at a folder, plans which files to move, and waits until a person approves the plan, in
+another process and perhaps days later. Then it acts, one step for each move. If it is killed at any
+point, it continues where it stopped: the plan stays the same, and the question keeps its UUID. To
+run it by hand, use two terminals:
 
     tiffany run --wal /tmp/tidy --id downloads examples/python/approval.py:tidy ~/Downloads
     tiffany --dir /tmp/tidy settle UUID '"yes"'
@@ -26,7 +27,7 @@ from tiffany import create_external_promise, step, wait, workflow
 
 @dataclass(frozen=True)
 class Move:
-    """One thing the agent would do."""
+    """A move that the agent proposes."""
 
     file: str
     to: str
@@ -34,7 +35,7 @@ class Move:
 
 @step
 def plan(folder: str) -> list[Move]:
-    """Looks at the folder, and says what belongs where: files go to folders named after what they are."""
+    """Looks at the folder and plans where each file belongs: in a folder named after its type."""
     kinds = {".jpg": "pictures", ".png": "pictures", ".mp3": "music", ".txt": "papers"}
     files = sorted(path for path in pathlib.Path(folder).iterdir() if path.is_file())
     return [
@@ -46,7 +47,9 @@ def plan(folder: str) -> list[Move]:
 
 @step(retries=3)
 def act(folder: str, move: Move) -> str:
-    """Makes one move. It may be tried again after a crash, so it looks whether it was made already."""
+    """Makes one move. After a crash it may be repeated, so it checks whether the move was already
+    made.
+    """
     source, target = pathlib.Path(folder, move.file), pathlib.Path(folder, move.to)
     target.parent.mkdir(exist_ok=True)
     if source.exists():
@@ -56,7 +59,9 @@ def act(folder: str, move: Move) -> str:
 
 @step
 def ask(question: str, uuid: str) -> None:
-    """Asks a person. It is a step, so that the question is put once; twice at most, if the process dies while it is put."""
+    """Asks a person. It is a step, so the question is asked once, or at most twice if the process
+    is killed meanwhile.
+    """
     print(f"{question} [{uuid}]", flush=True)
 
 
@@ -73,14 +78,16 @@ async def tidy(folder: str) -> list[str]:
 
 
 def agent(home: str) -> subprocess.Popen[str]:
-    """The agent as a process of its own."""
+    """Starts the agent in a separate process."""
     command = ["run", "--wal", f"{home}/wal", "--id", "tidy", f"{__file__}:tidy", f"{home}/files"]
     words = [sys.executable, "-m", "tiffany", *command]
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
 
 
 def demo(home: str) -> str:
-    """The agent asks and is killed; a person approves while nobody runs; another process of the agent does the rest."""
+    """Lets the agent ask, kills it, approves while no process runs, and lets another process of the
+    agent do the rest.
+    """
     files = pathlib.Path(home, "files")
     files.mkdir()
     for name in ("holiday.jpg", "cat.png", "song.mp3", "taxes.txt", "strange.xyz"):
@@ -92,7 +99,7 @@ def demo(home: str) -> str:
     uuid = re.findall(r"\[(.*)\]", asked)[0]
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    # The process that has the log may be gone: the answer is written down, and read when the run goes on.
+    # No process needs to own the log: the answer is recorded, and read when the run is resumed.
     tiffany.complete_by_uuid(uuid, "yes", wal=f"{home}/wal")
     out, _ = agent(home).communicate(timeout=60)
     print(out, end="")
@@ -103,7 +110,7 @@ def demo(home: str) -> str:
 
 
 async def main() -> str:
-    """Plays both parts, in processes of their own."""
+    """Plays both roles, in separate processes."""
     with tempfile.TemporaryDirectory() as home:
         return await tiffany.blocking(demo, home)
 

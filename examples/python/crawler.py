@@ -1,9 +1,10 @@
-"""A crawler: it follows the links of a site, a few pages at a time, and gives up on pages that take too long.
+"""A crawler that follows the links of a site, a few pages at a time, and gives up on slow pages.
 
     tiffany run examples/python/crawler.py
     tiffany run examples/python/crawler.py:crawl 127.0.0.1 8000 /
 
-The site is served by Python's own server on a thread of this process. It has a link that leads nowhere and a page that never comes.
+Python's own HTTP server serves the site on a thread of this process. The site has a broken link and
+a page that never responds.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from dataclasses import dataclass, field
 import tiffany
 from tiffany import Semaphore, create_group, create_semaphore, net, spawn, timeout
 
-#: So many pages are fetched at once.
+#: How many pages are fetched at once.
 AT_ONCE = 4
-#: So long a page may take, in seconds.
+#: How long a page may take, in seconds.
 PATIENCE = 1.0
 
 
 @dataclass
 class Crawl:
-    """What is known so far. All tasks share it: between two calls nobody else touches it."""
+    """The pages known so far. All tasks share it: between two calls no other task runs."""
 
     host: str
     port: int
@@ -37,7 +38,7 @@ class Crawl:
 
 
 async def fetch(host: str, port: int, path: str) -> tuple[int, str]:
-    """The status and the text of a page."""
+    """Returns the status and the text of a page."""
     with await net.connect(host, port) as stream:
         await stream.write_all(f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
         status = int((await stream.read_line()).split()[1])
@@ -50,7 +51,7 @@ async def fetch(host: str, port: int, path: str) -> tuple[int, str]:
 
 
 async def visit(crawl: Crawl, path: str, group: tiffany.Group) -> None:
-    """Fetches one page, and sends tasks to the pages it names."""
+    """Fetches a page and starts a task for each new link on it."""
     try:
         async with crawl.gate:
             status, text = await timeout(PATIENCE, fetch(crawl.host, crawl.port, path))
@@ -70,14 +71,14 @@ async def visit(crawl: Crawl, path: str, group: tiffany.Group) -> None:
 async def crawl(host: str, port: str, start: str = "/") -> Crawl:
     """Visits all pages that can be reached."""
     known = Crawl(host, int(port), await create_semaphore(AT_ONCE), {start})
-    # The group is over when all of its members are, those included that join later.
+    # The group ends when all of its members have finished, including those that join later.
     async with await create_group() as group:
         await spawn(visit(known, start, group), name=start, group=group)
     return known
 
 
 class Site(http.server.BaseHTTPRequestHandler):
-    """Thirty pages that name each other, a link to nowhere, and a page that never comes."""
+    """Thirty pages that link to each other, a broken link, and a page that never responds."""
 
     def do_GET(self) -> None:
         number = int(self.path[1:] or 0) if self.path[1:].isdigit() or self.path == "/" else None
@@ -96,11 +97,11 @@ class Site(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
+        """Prints nothing."""
 
 
 async def main() -> str:
-    """A site, and a crawl through it."""
+    """Starts a site and crawls it."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -110,7 +111,7 @@ async def main() -> str:
     finally:
         server.shutdown()
         server.server_close()
-    # The first page is known by two names.
+    # The first page has two paths.
     assert set(known.links) == {"/", *(f"/{number}" for number in range(30))}, known.links
     assert known.failed == {"/slow": "too slow", "/nowhere": "404"}, known.failed
     return f"{len(known.links)} pages; {known.failed}"

@@ -1,9 +1,10 @@
-"""An echo server, and clients that see whether it echoes.
+"""An echo server, and clients that test it.
 
     tiffany run examples/python/echo_server.py
     tiffany run examples/python/echo_server.py:serve 127.0.0.1 7007    # until Ctrl-C
 
-Each connection has a task of its own. There are no callbacks, and no locks: between two calls no other task runs.
+Each connection has its own task. There are no callbacks and no locks: between two calls no other
+task runs.
 """
 
 from __future__ import annotations
@@ -16,27 +17,27 @@ from tiffany import cancel, gather, net, sleep, spawn, wait
 
 
 async def echo(stream: net.Stream) -> None:
-    """Sends back whatever comes, until nothing more does."""
+    """Sends back all data until the client closes the connection."""
     with stream:
         while data := await stream.read(4096):
             await stream.write_all(data)
 
 
 async def accept(listener: net.Listener) -> None:
-    """A task for every connection."""
+    """Starts a task for every connection."""
     async for stream, _address in listener:
         await spawn(echo(stream), name="connection")
 
 
 async def serve(host: str = "127.0.0.1", port: str = "7007") -> None:
-    """A server that ends with Ctrl-C: its tasks are cancelled, and `with` closes what they have open."""
+    """Runs a server until Ctrl-C: its tasks are cancelled, and `with` closes what they have open."""
     with await net.listen(host, int(port)) as listener:
         print("listening at {}:{}; Ctrl-C ends it".format(*listener.address), flush=True)
         await accept(listener)
 
 
 async def client(address: tuple[str, int], number: int, rounds: int) -> int:
-    """Sends lines, and gives the number of those that came back."""
+    """Sends lines and returns how many came back."""
     good = 0
     with await net.connect(*address) as stream:
         for turn in range(rounds):
@@ -48,7 +49,7 @@ async def client(address: tuple[str, int], number: int, rounds: int) -> int:
 
 
 async def main(clients: str = "50", rounds: str = "10") -> str:
-    """A server and its clients in one run."""
+    """Runs a server and its clients in one run."""
     with await net.listen() as listener:
         server = await spawn(accept(listener), name="server")
         tasks = [

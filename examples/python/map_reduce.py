@@ -1,10 +1,11 @@
-"""Counts the words of many files: each file is a step, and the counts are added up in pairs.
+"""Counts the words of many files: each file is a step, and the counts are added in pairs.
 
     tiffany run examples/python/map_reduce.py
     tiffany run examples/python/map_reduce.py:count_words docs/src
     tiffany run --wal /tmp/words --id docs examples/python/map_reduce.py:count_words docs/src
 
-The last line is durable: killed in the middle it goes on where it was, and files that were counted are not counted again.
+The last command starts a durable run: if it is killed, it continues where it stopped, and files
+that were counted are not counted again.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ Counts = dict[str, int]
 
 @step(queue="disk")
 def files_in(folder: str) -> list[str]:
-    """The files of a folder, in order."""
+    """Returns the files of a folder, sorted."""
     return sorted(str(path) for path in pathlib.Path(folder).rglob("*") if path.is_file())
 
 
 @step(queue="disk", retries=2)
 def words_of(file: str) -> Counts:
-    """The words of one file. It runs on a thread, and its result is written down if the run is durable."""
+    """Counts the words of one file. The step runs on a thread; in a durable run its result is
+    recorded.
+    """
     text = pathlib.Path(file).read_text(errors="replace")
     return dict(collections.Counter(re.findall(r"\w+", text.lower())))
 
@@ -42,7 +45,7 @@ async def map_one(file: str) -> Counts:
 
 
 async def reduce_two(left: tiffany.Task[Counts], right: tiffany.Task[Counts]) -> Counts:
-    """Adds up the counts of two tasks, as soon as both have them."""
+    """Adds the counts of two tasks as soon as both have finished."""
     one, other = await gather(left, right)
     total = collections.Counter(one)
     total.update(other)
@@ -51,23 +54,23 @@ async def reduce_two(left: tiffany.Task[Counts], right: tiffany.Task[Counts]) ->
 
 @workflow
 async def count_words(folder: str, most: str = "3") -> list[tuple[str, int]]:
-    """The commonest words of a folder."""
+    """Returns the most common words of a folder."""
     layer = [await spawn(map_one(file), name=file) for file in await files_in(folder)]
     while len(layer) > 1:
         pairs = zip(layer[::2], layer[1::2], strict=False)
         above = [await spawn(reduce_two(left, right)) for left, right in pairs]
         layer = above + layer[len(above) * 2 :]
     counts = await tiffany.wait(layer[0]) if layer else {}
-    # Words that are as common stand in the order of the alphabet, so that the same run gives the same answer.
+    # Equally common words are sorted alphabetically, so that the result is always the same.
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: int(most)]
 
 
-#: So many files are open at once.
+#: How many files are open at once.
 tiffany_settings: dict[str, Any] = {"queues": {"disk": 4}}
 
 
 async def main(files: str = "40") -> list[tuple[str, int]]:
-    """Makes files, and counts their words."""
+    """Creates files and counts their words."""
     draw = random.Random(7)
     expected: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:

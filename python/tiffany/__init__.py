@@ -1,6 +1,6 @@
-"""Durable coroutines: tasks that survive anything.
+"""Durable coroutines: tasks that survive crashes and restarts.
 
-A task is a generator or an ``async def`` coroutine. What it wants it asks of the scheduler, by yielding or awaiting a call:
+A task is a generator or an ``async def`` coroutine. It yields or awaits calls to the scheduler:
 
 >>> import tiffany
 >>> from tiffany import Gather, Sleep, Spawn
@@ -15,7 +15,7 @@ A task is a generator or an ``async def`` coroutine. What it wants it asks of th
 >>> tiffany.run(main())
 [0, 1, 4]
 
-Every call has a name in small letters too, which reads better after ``await``:
+Every call also has a lower-case name, which reads better after ``await``:
 
 >>> from tiffany import gather, sleep, spawn
 >>> async def polite(n):

@@ -1,4 +1,4 @@
-"""What runs are doing, while they do it: events, and a subscription that is iterated by a thread or under asyncio."""
+"""Live events of runs, and subscriptions that are iterated on a thread or under asyncio."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from tiffany._arguments import seconds
 
 @dataclass(frozen=True)
 class Activity:
-    """One thing that happened. ``task_id`` is the run's UUID, or the number of a run without a log; ``tid`` is the task, ``None`` where it is about the run as
-    a whole. A ``ghost`` happened before, and happens again because its run is brought back. ``cut`` is how many bytes the message had before it was cut; ``data`` is what
-    belongs to the stage."""
+    """An event of a run.
+
+    ``task_id`` is the run's UUID, or the number of a run without a log. ``tid`` is the number of
+    the task, or ``None`` for an event about the run as a whole. A ``ghost`` event happened before
+    and is repeated because its run is being resumed. ``cut`` is the length of the message in bytes
+    before it was truncated. ``data`` has the details of the stage.
+    """
 
     seq: int
     ts: datetime
@@ -33,31 +37,41 @@ class Activity:
 
 @dataclass(frozen=True)
 class Lost:
-    """The reader was too slow, or came too late: so many events before the next one are gone."""
+    """Events that a reader lost because it was too slow or subscribed too late.
+
+    ``count`` says how many are missing before the next event.
+    """
 
     count: int
 
 
 class Subscription:
-    """Events as they come, each an `Activity`, or `Lost`. Iterate it on a thread, ``for event in subscription``, or under asyncio, ``async for event in
-    subscription``: both end when the runtime is closed. `close` it, best by ``with``, when it is not wanted any more."""
+    """A stream of events, each an `Activity` or a `Lost`.
+
+    Iterate it on a thread with ``for event in subscription``, or under asyncio with ``async for
+    event in subscription``. Iteration ends when the runtime is closed. Close the subscription when
+    you no longer need it, preferably with ``with``.
+    """
 
     def __init__(self, core: _core._Subscription) -> None:
         self._core = core
 
     @property
     def epoch(self) -> int:
-        """Drawn when the runtime was made: the numbers of events mean something only within one."""
+        """A random number chosen when the runtime was created. Event numbers are comparable only
+        within one epoch.
+        """
         return self._core.epoch()
 
     @property
     def lost(self) -> int:
-        """How many events were lost so far."""
+        """The number of events lost so far."""
         return self._core.lost()
 
     def next(self, timeout: float | timedelta | None = None) -> Activity | Lost | None:
-        """The next one, waiting for it. ``None``: the runtime is closed, and there is nothing more. A ``TimeoutError`` is raised if nothing comes in
-        time."""
+        """Waits for the next event and returns it. Returns ``None`` if the runtime is closed and no
+        events are left. Raises ``TimeoutError`` if no event arrives in time.
+        """
         limit = None if timeout is None else seconds("`timeout`", timeout)
         told = self._core.next(limit)
         if told is False:
@@ -74,7 +88,7 @@ class Subscription:
             came = asyncio.Event()
 
             def wake(came: asyncio.Event = came) -> None:
-                # If the loop is closed, nobody waits there.
+                # If the loop is closed, no coroutine waits there.
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(came.set)
 
@@ -89,7 +103,7 @@ class Subscription:
                 yield event
 
     def close(self) -> None:
-        """Wants nothing any more."""
+        """Ends the subscription."""
         self._core.close()
 
     def __enter__(self) -> Subscription:
@@ -100,7 +114,7 @@ class Subscription:
 
 
 def _read(told: tuple[str | None, int] | bool | None) -> Activity | Lost | None:
-    """What was told, of its parts."""
+    """Builds an event from its parts."""
     if not isinstance(told, tuple):
         return None
     text, lost = told

@@ -1,4 +1,6 @@
-"""State machines: dataclasses whose fields are the whole state of a task, so that a run of them can be written down as a whole."""
+"""State machines: dataclasses whose fields are the entire state of a task, so that a run of them
+can be saved as a snapshot.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,24 @@ from tiffany._arguments import bad, known_names_only
 C = TypeVar("C", bound=type)
 
 _NAMES: dict[type, str] = {}
-"""What the log calls each class."""
+"""The name of each class in the log."""
 
 
 class Agent(Protocol):
-    """What a class has to have for `agent`: it says what it wants in the state it is in, and takes the answer.
+    """The methods that a class needs for `agent`: ``wants`` returns the next call, and ``take``
+    receives its answer.
 
-    ``failed(error)``, if there is one, takes an exception instead; without it the task ends with that.
+    An optional method ``failed(error)`` receives exceptions. Without it, an exception ends the
+    task.
     """
 
     def wants(self) -> Any:
-        """A call, or ``Done(value)``. It must follow from the state alone, because after a restart it is asked again."""
+        """Returns the next call, or ``Done(value)``. The result must depend only on the fields,
+        because the method is called again after a restart.
+        """
 
     def take(self, answer: Any) -> None:
-        """It has what it wanted: moves to the next state."""
+        """Receives the answer to the call and moves to the next state."""
 
 
 @overload
@@ -34,10 +40,13 @@ def agent(cls: C, /) -> C: ...
 def agent(*, name: str | None = None) -> Callable[[C], C]: ...
 @known_names_only("@agent")
 def agent(cls: type | None = None, /, *, name: str | None = None) -> Any:
-    """Makes a dataclass known by its name, so that durable runs of its objects can be started and resumed.
+    """Registers a dataclass as a state machine, so that durable runs of its objects can be started
+    and resumed.
 
-    Such a run has a log that does not grow: after ``snapshot_every`` records of the `Runtime` it begins anew with the fields of the object, and after a restart nothing
-    before that is done again. An object may want steps, `Sleep`, `SleepUntil`, `ReceiveMessage`, `Now`, `Random`, `NewUuid` and `Yield`.
+    The log of such a run does not grow without limit: after ``snapshot_every`` records (see
+    `Runtime`), it starts again with the fields of the object, and nothing before that is repeated
+    after a restart. ``wants`` may return steps, `Sleep`, `SleepUntil`, `ReceiveMessage`, `Now`,
+    `Random`, `NewUuid` and `Yield`.
 
     >>> import tempfile
     >>> from dataclasses import dataclass
@@ -81,12 +90,12 @@ def _register(cls: Any, name: str | None) -> Any:
 
 
 def name_of(cls: Any) -> str | None:
-    """What the log calls a class, if it is one of a state machine."""
+    """Returns the name of a state machine's class in the log, or ``None`` for any other class."""
     return _NAMES.get(cls) if isinstance(cls, type) else None
 
 
 def made_anew(cls: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that were not given and have something new in each object."""
+    """Returns values for the fields that were not given and have a default factory."""
     return {
         field.name: field.default_factory()
         for field in dataclasses.fields(cls)
@@ -97,12 +106,14 @@ def made_anew(cls: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def state(object: Any) -> dict[str, Any]:
-    """The fields of an object."""
+    """Returns the fields of an object."""
     return {field.name: getattr(object, field.name) for field in dataclasses.fields(object)}
 
 
 def restored(cls: type, fields: dict[str, Any]) -> Any:
-    """An object with these fields. What an older version of the class did not have has its default."""
+    """Returns an object with these fields. Fields that an older version of the class did not have
+    get their default.
+    """
     given = {field.name for field in dataclasses.fields(cls) if field.init}
     made = cls(**{name: value for name, value in fields.items() if name in given})
     known = {field.name for field in dataclasses.fields(cls)}

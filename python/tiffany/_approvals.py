@@ -1,4 +1,4 @@
-"""What is asked of people, and what they answer. Nothing here does anything."""
+"""Questions to people and their answers, as plain data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tiffany.errors import RejectedError
 
 @dataclass(frozen=True)
 class Approval:
-    """What a person answered: the choice, who decided, why and when.
+    """A person's answer: the choice, who decided, why and when.
 
-    ``rejected`` says whether it is the last of the choices, which is the rejection. ``uid`` is what the system says of who decided, if that is known; ``by`` is what they
-    are called.
+    ``rejected`` is true if the choice is the last one, which is the rejection. ``by`` is the name
+    of the person who decided. ``uid`` is the user id reported by the operating system, if known.
     """
 
     choice: str
@@ -25,7 +25,9 @@ class Approval:
     rejected: bool = False
 
     def granted(self) -> Approval:
-        """The same, if it is no rejection. That is a `RejectedError` then, which says who said so and why."""
+        """Returns this approval, or raises `RejectedError` with the person's name and reason if it
+        is a rejection.
+        """
         if not self.rejected:
             return self
         why = f": {self.why}" if self.why else ""
@@ -37,7 +39,7 @@ class Approval:
 
 @dataclass(frozen=True)
 class OpenApproval:
-    """A question that waits for a person, and what it is decided by: its ``id``."""
+    """A question that waits for a person. It is decided by its ``id``."""
 
     id: str
     run: str
@@ -52,13 +54,13 @@ class OpenApproval:
 
 
 def moment(text: str) -> datetime:
-    """A moment as the log has it. A `datetime` knows microseconds."""
+    """Parses a time from the log. A `datetime` has a resolution of microseconds."""
     seconds, _, rest = text.removesuffix("Z").partition(".")
     return datetime.fromisoformat(f"{seconds}.{rest[:6]:0<6}+00:00")
 
 
 def approval(parts: dict[str, Any]) -> Approval:
-    """An answer from its parts."""
+    """Builds an answer from its parts."""
     at = parts.get("at")
     return Approval(
         choice=parts["choice"],
@@ -71,7 +73,7 @@ def approval(parts: dict[str, Any]) -> Approval:
 
 
 def open_approval(parts: dict[str, Any]) -> OpenApproval:
-    """A question from its parts."""
+    """Builds a question from its parts."""
     deadline = parts.get("deadline")
     return OpenApproval(
         id=parts["id"],

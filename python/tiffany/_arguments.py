@@ -1,4 +1,6 @@
-"""Arguments that make no sense: the error names them, says what they may be, and guesses what was meant."""
+"""Invalid arguments: the error names the argument, says what is allowed, and suggests what was
+meant.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _MOST = 2**63 - 1
 
 
 def bad(message: str, next_step: str = "correct what was given") -> BadArgumentError:
-    """The error for an argument that cannot be what it is.
+    """Returns the error for an invalid argument.
 
     >>> bad("`retries` is a whole number, not 'a'")
     BadArgumentError("`retries` is a whole number, not 'a' [TFY0032]; correct what was given")
@@ -31,7 +33,7 @@ def bad(message: str, next_step: str = "correct what was given") -> BadArgumentE
 
 
 def check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """An error if something is given by a name that is not known.
+    """Raises an error if an argument has an unknown name.
 
     >>> check_names("@step", ["retry"], ["no_retry", "retries", "timeout"])
     Traceback (most recent call last):
@@ -53,7 +55,7 @@ def check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def known_names_only(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Lets a function say so when it is given something by a name that it does not know."""
+    """Makes a function report keyword arguments with unknown names."""
 
     def of(function: Callable[_P, _T]) -> Callable[_P, _T]:
         parameters = inspect.signature(function).parameters.values()
@@ -75,7 +77,9 @@ def known_names_only(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]
 def check_no_running_loop(
     what: str, instead: str = "write `await tiffany.arun(...)` instead"
 ) -> None:
-    """An error if an event loop runs on this thread: it would stand still while this call waits. Inside a task the error is another one."""
+    """Raises an error if an event loop runs on this thread, because this call would block it.
+    Inside a task the error is a different one.
+    """
     # Programs without asyncio do not pay for it.
     events = sys.modules.get("asyncio.events")
     if events is not None and events._get_running_loop() is not None and not _core._is_looping():
@@ -86,13 +90,13 @@ def check_no_running_loop(
 
 
 def close_unbegun(program: object) -> None:
-    """Closes a coroutine that will not be run, so that Python does not say that it was never awaited."""
+    """Closes a coroutine that will not run, so that Python does not warn that it was never awaited."""
     if inspect.iscoroutine(program) and inspect.getcoroutinestate(program) == inspect.CORO_CREATED:
         program.close()
 
 
 def number(what: str, given: Any) -> float:
-    """A number that can be reckoned with.
+    """Checks that an argument is a finite number.
 
     >>> number("`factor`", True)
     Traceback (most recent call last):
@@ -105,14 +109,14 @@ def number(what: str, given: Any) -> float:
 
 
 def whole(what: str, given: Any, *, least: int = 0) -> int:
-    """A whole number that Rust can hold."""
+    """Checks that an argument is a whole number that fits into Rust's type."""
     if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _MOST:
         raise bad(f"{what} is a whole number from {least} to {_MOST}, not {given!r}")
     return given
 
 
 def seconds(what: str, given: Any) -> float:
-    """A number of seconds, or a ``timedelta``.
+    """Converts a number of seconds or a ``timedelta`` to seconds.
 
     >>> seconds("`timeout`", -1)
     Traceback (most recent call last):
@@ -129,7 +133,7 @@ def seconds(what: str, given: Any) -> float:
 
 
 def path(name: str, given: Any) -> str | bytes:
-    """A path, as the system has it."""
+    """Converts a path to the operating system's form."""
     try:
         return os.fspath(given)  # type: ignore[no-any-return]
     except TypeError:
@@ -137,21 +141,21 @@ def path(name: str, given: Any) -> str | bytes:
 
 
 def mapping(name: str, given: Any) -> dict[Any, Any]:
-    """A dictionary of its own, of what is one."""
+    """Copies a mapping into a dictionary."""
     if not isinstance(given, Mapping):
         raise bad(f"`{name}` is a dictionary, not {given!r}")
     return dict(given)
 
 
 def several(name: str, given: Any) -> list[Any]:
-    """A list of its own, of what can be gone through."""
+    """Copies an iterable into a list."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise bad(f"`{name}` is a list, not {given!r}")
     return list(given)
 
 
 def user(name: str | None) -> str:
-    """The name of a person, or that of the user whose process this is.
+    """Returns the given name of a person, or the name of the user who owns this process.
 
     >>> user("ada")
     'ada'

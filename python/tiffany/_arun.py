@@ -1,4 +1,6 @@
-"""`arun`: a program inside a loop of asyncio that runs already, on the loop's own thread."""
+"""`arun`: runs a program inside an asyncio event loop that is already running, on the loop's own
+thread.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,16 @@ _T = TypeVar("_T")
 async def arun(
     program: _core._Program[_T], *, id: str | None = None, **settings: Unpack[Settings]
 ) -> _T:
-    """Runs a program to the end of its run, and gives its value, as `run` does and with the same settings; but inside the loop of
-    asyncio that runs this coroutine, in turn with everything else there.
+    """Runs a program inside the current asyncio event loop and returns its value.
 
-    Cancelled, it cancels the run, whose tasks clean up first. A durable run is not cancelled: it stays in the log as it is, and goes on
-    when it is run again.
+    It takes the same settings as `run`. The program takes turns with everything else on the loop.
 
-    Calls on one directory share one runtime, which the first of them opens and the last one closes, so any number of durable runs can be awaited at the same
-    time. They need the same settings; ``workflows`` may differ.
+    If the coroutine is cancelled, the run is cancelled, and its tasks clean up first. A durable run
+    is not cancelled: it stays in the log as it is, and continues when it is run again.
+
+    Calls on the same directory share one runtime, which the first call opens and the last one
+    closes, so any number of durable runs can be awaited at the same time. They need the same
+    settings; only ``workflows`` may differ.
 
     >>> import asyncio
     >>> from tiffany import Aio, Sleep, arun

@@ -1,4 +1,6 @@
-"""Questions that a program of ``tiffany run`` asks people: who sits at the terminal is asked, or they are denied, so that nothing hangs where nobody is there."""
+"""Questions that a program started with ``tiffany run`` asks people: they are put to the user at
+the terminal, or denied where there is none, so that nothing hangs.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _SOON, _LATER = 0.05, 0.5
 
 
 class Asking:
-    """What is done about questions, and how many were denied."""
+    """How questions are handled, and how many were denied."""
 
     def __init__(self, manner: Literal["ask", "deny", "wait"]) -> None:
         self.manner = manner
@@ -33,7 +35,7 @@ class Asking:
 
     @contextlib.contextmanager
     def of(self, connection: Connection) -> Iterator[None]:
-        """Sees to the questions of a runtime, on a thread of its own, until the block is left."""
+        """Handles the questions of a runtime on a separate thread until the block is left."""
         if self.manner == "wait":
             yield
             return
@@ -47,7 +49,7 @@ class Asking:
             looks.join()
 
     def tell_if_denied(self) -> None:
-        """An error, if the run came to its end without an answer that it asked for."""
+        """Raises an error if the run ended without an answer that it had asked for."""
         if self.denied:
             many = "1 question" if self.denied == 1 else f"{self.denied} questions"
             message = f"{many} of the run denied, as nobody was there to ask"
@@ -85,7 +87,7 @@ class Asking:
         _say(f"decided: `{choice}`{f', because {why}' if why else ''}")
 
     def _asked(self, question: OpenApproval) -> tuple[str, str | None] | None:
-        """What is typed: a choice and why, or nothing."""
+        """Reads the typed answer: a choice and a reason, or nothing."""
         _say(f"\n{question.question}")
         while True:
             _say(f"{' / '.join(question.choices)} (Enter leaves it open)? ", end="")
@@ -100,7 +102,7 @@ class Asking:
                 _say(str(error))
 
     def _line(self) -> str:
-        """A line that is typed, or nothing if the run is over first."""
+        """Reads a typed line, or returns nothing if the run finishes first."""
         typed = b""
         while not self._over.is_set():
             # A thread that waits in `input` would keep the process from its end.
@@ -113,7 +115,7 @@ class Asking:
 
 
 def pick(choices: Sequence[str], typed: str) -> str:
-    """The choice that is meant: as it is written, or by its beginning, if that is clear.
+    """Finds the choice that was typed: in full, or by an unambiguous prefix.
 
     >>> pick(["pay", "pay half", "keep"], "k"), pick(["pay", "pay half", "keep"], "pay")
     ('keep', 'pay')
@@ -137,6 +139,6 @@ def pick(choices: Sequence[str], typed: str) -> str:
 
 
 def _say(text: str, end: str = "\n") -> None:
-    """Nothing of it is obeyed by a terminal."""
+    """Prints a text so that the terminal interprets no control characters in it."""
     shown = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
     print(_core._redacted(shown), end=end, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Async generators that are closed by somebody else than who went through them. When, is decided in Rust."""
+"""Closing async generators that were left before their end. Rust decides when."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTE = (
 
 
 def close_all(generators: Iterable[AsyncGen]) -> Generator[Any, Any, None]:
-    """A program that closes them, one after the other. What goes wrong in one is shown."""
+    """Closes generators one after the other, as a program. An exception in one of them is printed."""
     for generator in generators:
         try:
             yield from generator.aclose()  # type: ignore[misc]  # it is an iterator, as all that awaits is
@@ -26,13 +26,15 @@ def close_all(generators: Iterable[AsyncGen]) -> Generator[Any, Any, None]:
 
 
 def close_before(generators: Iterable[AsyncGen], call: Any) -> Generator[Any, Any, Any]:
-    """A program that closes them, makes a call then, and gives its answer."""
+    """Closes generators, then makes a call and returns its answer, as a program."""
     yield from close_all(generators)
     return (yield call)
 
 
 def close_now(generator: AsyncGen) -> None:
-    """Closes one where no task runs, or none that may make calls for it. One that wants to make a call gets an error there."""
+    """Closes a generator where no task runs, or none that may make calls for it. A call that the
+    generator makes there is an error.
+    """
     if generator.ag_running or generator.ag_frame is None:  # type: ignore[attr-defined]
         return
     closing = generator.aclose()

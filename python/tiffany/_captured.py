@@ -1,4 +1,4 @@
-"""Tests of captured runs, as ``tiffany capture`` writes them. It knows nothing of logs."""
+"""Tests of captured runs, as ``tiffany capture`` writes them. This module knows nothing about logs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import PurePath
 def test(
     app: str, out: str | os.PathLike[str], name: str, fixture: str, made_by: str
 ) -> tuple[str, str, str]:
-    """The file of a test, what is in it, and how it is run.
+    """Returns the file of a test, its contents, and the command that runs it.
 
     >>> file, text, command = test("shop.py", "tests", "order_17", "order_17.wal", "capture order-17")
     >>> file, command
@@ -26,7 +26,7 @@ def test(
 
 
 def _quoted(text: str) -> str:
-    """A text as a formatter would leave it.
+    """Quotes a text as a code formatter would.
 
     >>> print(_quoted("../shop.py"))
     "../shop.py"
@@ -36,10 +36,11 @@ def _quoted(text: str) -> str:
 
 
 _TEXT = '''\
-"""A run that `{typed}` captured: the code must make the calls that are in `{fixture}`, and come to the
-same end. None of its steps is done.
+"""A run captured with `{typed}`: the code must make the calls in `{fixture}` and reach the same
+outcome. None of its steps is executed.
 
-If a change is meant, capture the run anew, with `--force`. If runs of the old code may be under way, let both live together by `patched`.
+If a change is intended, capture the run again with `--force`. If runs of the old code may still be
+unfinished, use `patched` to support both.
 """
 
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The command ``tiffany`` and ``python -m tiffany``. What is typed is read in Rust; here is what it does with files of Python."""
+"""The commands ``tiffany`` and ``python -m tiffany``. Rust parses the command line; this module
+handles Python files.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _GUARD = "TIFFANY_HASH_SEED_SET_BY"
 
 
 def main() -> int:
-    """Does what the process's arguments say, and gives the exit code."""
+    """Runs the command given by the process's arguments and returns the exit code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Most commands have no Python to interrupt: they end as any program does.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -31,7 +33,7 @@ def main() -> int:
 
 
 class Host:
-    """What the command line asks of Python."""
+    """The functions that the command line needs from Python."""
 
     def run(
         self,
@@ -44,7 +46,7 @@ class Host:
         json: bool,
         questions: Literal["ask", "deny", "wait"],
     ) -> int:
-        """Runs a program out of a file, prints its value, and gives the exit code."""
+        """Runs a program from a file, prints its value, and returns the exit code."""
         fix_hash_seed()
         listen()
         try:
@@ -72,7 +74,7 @@ class Host:
         return 0
 
     def app(self, file: str) -> dict[str, Any]:
-        """What a runtime is told that has the functions of a file."""
+        """Returns the settings of a runtime with the functions of a file."""
         fix_hash_seed()
         listen()
         try:
@@ -94,11 +96,11 @@ class Host:
     def test(
         self, *, app: str, out: str | os.PathLike[str], name: str, fixture: str, made_by: str
     ) -> tuple[str, str, str]:
-        """The test of a run that was captured: its file, what is in it, and how it is run."""
+        """Returns the test of a captured run: its file, its contents, and the command that runs it."""
         return _captured.test(app, out, name, fixture, made_by)
 
     def again(self) -> list[str]:
-        """This process once more."""
+        """Returns the command that starts this process again."""
         return [sys.executable, *sys.orig_argv[1:]]
 
 
@@ -109,7 +111,7 @@ def run_asking(
     id: str | None,
     settings: dict[str, Any],
 ) -> Any:
-    """Runs a program as ``tiffany.run`` does, and sees to the questions that it asks people."""
+    """Runs a program as ``tiffany.run`` does, and handles the questions that it asks people."""
     try:
         runtime = tiffany.Runtime(wal=wal, **settings)
     except BaseException:
@@ -121,7 +123,9 @@ def run_asking(
 
 
 def _settings(module: ModuleType, env: dict[str, Any]) -> dict[str, Any]:
-    """What a file wants of its runtime, in ``tiffany_settings``, and the environment that was typed."""
+    """Returns the runtime settings of a file, from ``tiffany_settings``, and the environment given
+    on the command line.
+    """
     given = getattr(module, "tiffany_settings", {})
     known = inspect.signature(tiffany.Runtime).parameters
     wrong = [key for key in given if key not in known] if isinstance(given, dict) else [given]
@@ -133,7 +137,9 @@ def _settings(module: ModuleType, env: dict[str, Any]) -> dict[str, Any]:
 
 
 def fix_hash_seed() -> None:
-    """Starts this process anew with the hash seed 0, once, so that sets have the same order in every process."""
+    """Restarts this process once with the hash seed 0, so that sets have the same order in every
+    process.
+    """
     been = os.environ.pop(_GUARD, None) == str(os.getpid())
     if been or not sys.flags.hash_randomization or not sys.executable:
         return
@@ -142,7 +148,7 @@ def fix_hash_seed() -> None:
 
 
 def listen() -> None:
-    """Ctrl-C is Python's again, and the system's request to end is treated like it."""
+    """Restores Python's handler for Ctrl-C, and treats SIGTERM in the same way."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -150,7 +156,7 @@ def listen() -> None:
 
 
 def parsed(text: str) -> Any:
-    """JSON that was typed.
+    """Parses JSON from the command line.
 
     >>> parsed("[1, 2]")
     [1, 2]
@@ -166,7 +172,7 @@ def parsed(text: str) -> Any:
 
 
 def show(value: Any, as_json: bool) -> None:
-    """Prints what a program came to, unless that is nothing."""
+    """Prints the value of a program, unless it is ``None``."""
     try:
         if as_json:
             print(_core.encode(value))
@@ -179,7 +185,7 @@ def show(value: Any, as_json: bool) -> None:
 
 
 def exit_code(ended: SystemExit) -> int:
-    """What a process ends with that is ended so.
+    """Returns the exit code of a process that ends with this exception.
 
     >>> exit_code(SystemExit()), exit_code(SystemExit(3))
     (0, 3)
@@ -193,7 +199,9 @@ def exit_code(ended: SystemExit) -> int:
 
 
 def tell(error: BaseException) -> bool:
-    """Shows an exception of the program with the lines it came from. ``False``: none of them is the program's."""
+    """Prints an exception of the program with its traceback. Returns ``False`` if no line of it
+    belongs to the program.
+    """
     lines = own(error.__traceback__)
     if lines is None and isinstance(error, TiffanyError):
         return False
@@ -203,7 +211,7 @@ def tell(error: BaseException) -> bool:
 
 
 def own(lines: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of this package that come first."""
+    """Removes the leading frames of this package from a traceback."""
     package = os.path.dirname(os.path.abspath(__file__)) + os.sep
     while lines is not None and lines.tb_frame.f_code.co_filename.startswith(package):
         lines = lines.tb_next

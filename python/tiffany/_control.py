@@ -1,4 +1,6 @@
-"""Durable runs from outside: from another thread, from another process, or on a directory that no process has."""
+"""Control of durable runs from another thread, from another process, or on a directory that no
+process owns.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _T = TypeVar("_T")
 
 
 def decision(done: Any, failed: str | None, again: bool) -> tuple[str, Any]:
-    """What a person says of a step in doubt: exactly one of three things."""
+    """Returns a person's decision on a step in doubt: exactly one of three."""
     said = [("done", done)] if done is not _NOTHING else []
     said += [("failed", failed)] if failed is not None else []
     said += [("again", None)] if again else []
@@ -32,7 +34,7 @@ def decision(done: Any, failed: str | None, again: bool) -> tuple[str, Any]:
 
 
 def started(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
-    """The name of a workflow and its input as it is written down."""
+    """Returns the name of a workflow and its encoded input."""
     if isinstance(workflow, str):
         function = _workflows.Functions().find(workflow, False)
         if function is None:
@@ -51,7 +53,7 @@ def started(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
 def forked(
     reply: Any, fail: BaseException | str | None, as_is: bool, allow: Iterable[str], id: str | None
 ) -> dict[str, Any]:
-    """How a fork differs from its parent."""
+    """Returns how a fork differs from its parent."""
     if reply is not _NOTHING and fail is not None:
         raise bad("a fork was given both an answer and an error", "give it `reply` or `fail`")
     if isinstance(allow, str):
@@ -66,7 +68,7 @@ def forked(
 
 
 def question(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """What a question comes with, as it is written down."""
+    """Returns the encoded argument of a query."""
     if args and kwargs:
         raise bad(
             "a question came with arguments by position and by name",
@@ -77,9 +79,10 @@ def question(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 class Connection:
-    """Asks the process that has a log, or writes to the log itself where none has it. Threads may share one.
+    """A connection to the process that owns a log, or to the log itself if no process owns it.
 
-    Every method comes back when what it did is safe in the log. Close it, best by ``with``.
+    Threads may share a connection. Every method returns when its change is safe in the log. Close
+    the connection when you are done, preferably with ``with``.
     """
 
     def __init__(self, control: Any) -> None:
@@ -92,26 +95,30 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Ends it: a directory that it had taken is free again."""
+        """Closes the connection, and releases the directory if the connection owned it."""
         self._control.close()
 
     @property
     def is_offline(self) -> bool:
-        """Whether no process has the log, so that what is done here waits until its runs are brought back."""
+        """Whether no process owns the log, so that changes take effect only when its runs are
+        resumed.
+        """
         return bool(self._control.is_offline())
 
     def status(self) -> Status:
-        """How the process stands that has the log."""
+        """Returns the status of the process that owns the log."""
         pid, version, workflows, live, paused = self._control.status()
         return Status(pid, version, workflows, live, [paused_run(run) for run in paused])
 
     def submit(self, workflow: Any, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]:
-        """Starts a durable run of a workflow, which may be given by name, or finds the one that has this id."""
+        """Starts a durable run of a workflow, given as a function or by name, or finds the run that
+        has this id.
+        """
         name, given = started(workflow, args, kwargs)
         return Run(id, _uuid.UUID(self._control.submit(name, id, given)))
 
     def send(self, run: RunLike, name: str, value: Any) -> None:
-        """Sends a message to a run, which takes it with `ReceiveMessage`."""
+        """Sends a message to a run, which receives it with `ReceiveMessage`."""
         self._control.send(run, name, value)
 
     def cancel(self, run: RunLike) -> None:
@@ -119,16 +126,19 @@ class Connection:
         self._control.cancel(run)
 
     def hold(self, run: RunLike, *, why: str | None = None, by: str | None = None) -> None:
-        """Holds a run: it gets no turns until `release`. Steps that are under way come to their end and are recorded.
-        ``by`` is the person who holds it, this process's user unless it is given."""
+        """Holds a run: it gets no turns until `release`. Steps in progress finish and are recorded.
+        ``by`` is the person who holds it, by default the user of this process.
+        """
         self._control.hold(run, _arguments.user(by), why)
 
     def release(self, run: RunLike, *, why: str | None = None, by: str | None = None) -> None:
-        """Lets a run continue that a person or a limit holds. What a limit allows it is doubled."""
+        """Releases a run that a person or a limit holds, so that it continues. An exceeded limit is
+        doubled.
+        """
         self._control.release(run, _arguments.user(by), why)
 
     def query(self, run: RunLike, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Asks a run, which answers by `on_question`."""
+        """Sends a query to a run, which answers it with `on_question`."""
         return self._control.query(run, name, question(args, kwargs))
 
     @overload
@@ -166,18 +176,26 @@ class Connection:
         allow: Iterable[str] = (),
         id: str | None = None,
     ) -> Run[Any]:
-        """Forks a run at a record, as `Runtime.fork` does. Where no process has the log, the fork goes on when its directory is opened."""
+        """Forks a run at a record, as `Runtime.fork` does. If no process owns the log, the fork
+        continues when its directory is opened.
+        """
         given = forked(reply, fail, as_is, allow, id)
         its_id, uuid = self._control.fork(run, at, given)
         return Run(its_id, _uuid.UUID(uuid))
 
     def allow(self, run: RunLike, *names: str) -> None:
-        """Lets a fork do effects of these names, ``"*"`` for all. What it was paused for and is allowed now begins."""
+        """Allows a fork to execute the steps with these names, or all steps with ``"*"``. A step
+        that the fork was paused for starts if it is now allowed.
+        """
         self._control.allow(run, list(names))
 
     def settle(self, promise: Any, value: Any = None, *, run: RunLike | None = None) -> bool:
-        """Completes an external promise of a run by its UUID. ``False``: it was settled before. A fork has its parent's promises in common
-        with it: they are the fork's if that is named, as ``run``."""
+        """Completes an external promise of a run by its UUID. Returns ``False`` if it was already
+        settled.
+
+        A fork shares the promises of its parent. To settle the fork's own, name the fork as
+        ``run``.
+        """
         return bool(self._control.settle(promise, value, run))
 
     def fail(
@@ -187,29 +205,33 @@ class Connection:
         *,
         run: RunLike | None = None,
     ) -> bool:
-        """Fails an external promise of a run. ``False``: it was settled before. For a promise of a fork, ``run`` names that."""
+        """Fails an external promise of a run. Returns ``False`` if it was already settled. For a
+        promise of a fork, name the fork as ``run``.
+        """
         return bool(self._control.fail(promise, error, run))
 
     def paused(self) -> list[Paused]:
-        """The runs that cannot go on, and why."""
+        """Returns the runs that cannot continue, with the reasons."""
         return self.status().paused
 
     def metrics(self) -> Metrics:
-        """What the process that has the log has counted and measured so far."""
+        """Returns the metrics of the process that owns the log."""
         return _read(self._control.metrics())
 
     def doubts(self) -> list[Doubt]:
-        """The steps that are in doubt."""
+        """Returns the steps in doubt."""
         return [doubt(parts) for parts in self._control.doubts()]
 
     def decide(
         self, key: str, *, done: Any = _NOTHING, failed: str | None = None, again: bool = False
     ) -> None:
-        """Decides on a step in doubt, by its key: it is done, with this result; it failed; or it is done again."""
+        """Decides a step in doubt, given by its key: it was carried out, with this result; it
+        failed; or it is to be run again.
+        """
         self._control.decide(key, *decision(done, failed, again))
 
     def approvals(self) -> list[OpenApproval]:
-        """The questions that wait for a person, of all runs. They are asked by `Approve`."""
+        """Returns the questions of all runs that wait for a person. Runs ask them with `Approve`."""
         return list(self._control.approvals())
 
     def approve(
@@ -220,31 +242,38 @@ class Connection:
         by: str | None = None,
         why: str | None = None,
     ) -> Approval:
-        """Decides such a question, by its id: with the first of two choices, or with the one that is named. The first answer holds."""
+        """Decides a question, given by its id: with the first of two choices, or with the named
+        choice. The first answer counts.
+        """
         return cast(Approval, self._control.resolve(approval, True, choice, by, why))
 
     def reject(self, approval: str, *, by: str | None = None, why: str | None = None) -> Approval:
-        """The same with the last of the choices, which is the rejection."""
+        """Decides a question, given by its id, with the last of its choices, which is the
+        rejection.
+        """
         return cast(Approval, self._control.resolve(approval, False, None, by, why))
 
     def remove(self, run: RunLike) -> None:
-        """Removes a run that is over, as `Runtime.remove` does."""
+        """Removes a finished run, as `Runtime.remove` does."""
         self._control.remove(run)
 
     def compact(self, *runs: RunLike) -> Compacted:
-        """Compacts runs that are over, as `Runtime.compact` does."""
+        """Compacts finished runs, as `Runtime.compact` does."""
         return _retention.compacted(self._control.compact(list(runs)))
 
     def prune(self, *rules: Retention, dry_run: bool = False) -> Pruned:
-        """Does what rules about runs that are over say, or with ``dry_run`` only tells that, as `Runtime.prune` does. It goes in small batches, so that runs that go on
-        hardly notice."""
+        """Applies rules about finished runs, or with ``dry_run`` only reports what they would do,
+        as `Runtime.prune` does. It works in small batches, so that live runs are hardly affected.
+        """
         return _retention.pruned(self._control.prune(_retention.some_rules(rules), dry_run))
 
     def collect_blobs(self) -> Collected:
-        """Removes the blobs that no run names. `prune` does so by itself."""
+        """Removes the blobs that no run refers to. `prune` does this too."""
         return Collected(*self._control.collect_blobs())
 
 
 def connect(wal: str | os.PathLike[str]) -> Connection:
-    """The log in a directory: by the process that has it, or, where none has, by taking it for as long as this is open."""
+    """Opens the log in a directory: through the process that owns it or, if there is none, by
+    owning it while the connection is open.
+    """
     return Connection(_core._Control(wal))

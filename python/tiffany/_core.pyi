@@ -399,7 +399,7 @@ class CreateGroup(SystemCall[Group]):
 class JoinGroup(SystemCall[None]):
     def __new__(cls, group: Group) -> Self: ...
 
-# The commonest calls, as functions.
+# The most common calls, as functions.
 def yield_now() -> Yield: ...
 def sleep(seconds: _Seconds) -> Sleep: ...
 def spawn(
@@ -413,7 +413,7 @@ def spawn(
 ) -> Spawn[_A]: ...
 def wait(waitable: _Awaited[_A]) -> Wait[_A]: ...
 
-# What calls give.
+# What calls return.
 @final
 class Task(Generic[_T_co]):
     @property
@@ -606,7 +606,7 @@ _Path: TypeAlias = str | PathLike[str]
 _PausedParts: TypeAlias = tuple[str, str, str]
 _DoubtParts: TypeAlias = tuple[str, str, str, int, bool]
 
-# Runs that are over.
+# Finished runs.
 _Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
 _Why: TypeAlias = Literal["age", "count", "size"]
 _RuleParts: TypeAlias = tuple[float | None, int | None, int | None, list[str], float | None]
@@ -848,33 +848,33 @@ class _Scheduler:
     def close(self) -> None: ...
 
 class UnknownException(Exception):
-    """Stands for an exception whose class is not here."""
+    """Represents an exception whose class is not available."""
 
     type_name: str
     message: str
 
 def encode(value: object) -> str:
-    """A value as JSON text, as the log has it."""
+    """Encodes a value as JSON text, in the form used in the log."""
 
 def decode(text: str) -> Any:
-    """The value that a JSON text stands for."""
+    """Decodes a value from JSON text."""
 
 def encode_exception(exception: BaseException) -> str:
-    """An exception as JSON text; what has no form in it is there as text."""
+    """Encodes an exception as JSON text. Parts that cannot be encoded are included as text."""
 
 def decode_exception(text: str) -> BaseException:
-    """The exception that was written down; an `UnknownException` if its class is not here."""
+    """Decodes an exception, or returns an `UnknownException` if its class is not available."""
 
 def codec_register(
     class_: type, name: str, encode: Callable[[Any], object], decode: Callable[[Any], object]
 ) -> None:
-    """Teaches the codec a type."""
+    """Adds support for a type to the codec."""
 
 def codec_plug(codec: object) -> None:
-    """Asks an object for values that JSON does not have."""
+    """Adds an object that encodes and decodes values that JSON does not have."""
 
 def codec_unplug(codec: object) -> bool:
-    """Asks it no more; whether it was asked before."""
+    """Removes such an object. Returns whether it had been added."""
 
 def _command_line(arguments: Sequence[str], host: object) -> int:
     """Does what the arguments say, and gives the exit code."""

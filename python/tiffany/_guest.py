@@ -1,4 +1,4 @@
-"""A runtime in the hands of a loop of asyncio. It is imported only where there is one."""
+"""A runtime driven by an asyncio event loop. This module is imported only where there is one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tiffany._runtime import Runtime
 from tiffany.errors import TaskCancelledError
 
 _ROUNDS = 16
-"""So many rounds the tasks have before it is asyncio's turn again."""
+"""The number of rounds that tasks get before asyncio gets its turn again."""
 
 
 class Guest:
-    """A runtime that the running loop drives. Any number of coroutines may wait for runs of it."""
+    """A runtime driven by the running event loop. Any number of coroutines may wait for its runs."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -29,7 +29,7 @@ class Guest:
         self.loop.add_reader(self._descriptor, self._turn)
 
     def close(self) -> None:
-        """Ends the runtime. A loop that is closed has let go of the descriptor before."""
+        """Closes the runtime. A closed event loop has already dropped the descriptor."""
         if not self.loop.is_closed():
             self.loop.remove_reader(self._descriptor)
         self._not_yet()
@@ -37,11 +37,13 @@ class Guest:
         self.runtime.close()
 
     async def run(self, program: Any) -> Any:
-        """Runs a program to the end of its run, and gives its value."""
+        """Runs a program until its run has finished and returns its value."""
         return await self._outcome(self._core.start(program))
 
     async def run_durable(self, program: Any, id: str) -> Any:
-        """Runs a program as the durable run of this id, or waits for the run that has it, and gives its value."""
+        """Runs a program as the durable run with this id, or waits for the existing run, and
+        returns its value.
+        """
         return await self._outcome(self._core.attend(self.runtime._begun(program, id)))
 
     async def _outcome(self, number: int) -> Any:
@@ -83,7 +85,7 @@ class Guest:
         self._due = self.loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Lets the tasks run for a while, and sees to it that they run again."""
+        """Runs the tasks for a while and schedules their next turn."""
         self._not_yet()
         if not self._waiting:
             return

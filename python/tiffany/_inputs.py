@@ -1,8 +1,9 @@
-"""The input of a workflow as its parameters want it.
+"""Conversion of a workflow's input to the types of its parameters.
 
-What comes from outside is plain JSON. Where a parameter says that it is a dataclass, an enum, a date or the like, it is made one of the plain form; what
-was written down by Python itself has its type already, and is left as it is. Types are checked of what somebody else asks for; a program that starts its own
-runs may do as it likes, and a run that is brought back was accepted once.
+Input from outside is plain JSON. Where a parameter is a dataclass, an enum, a date or similar, the
+plain form is converted to it; values that Python itself recorded already have their type and are
+left unchanged. Types are checked only for requests from outside: a program that starts its own runs
+may pass anything, and a resumed run was accepted before.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ _OF_TEXT: dict[Any, Callable[[str], Any]] = {
 
 
 class Unfit(Exception):
-    """Why a value is not what a parameter wants."""
+    """Why a value does not fit a parameter."""
 
 
 def fitted(function: Callable[..., Any], given: dict[str, Any], *, checks: bool) -> dict[str, Any]:
-    """The arguments of a function, made of plain values.
+    """Converts plain values to the arguments of a function.
 
     >>> @dataclasses.dataclass
     ... class Item:
@@ -92,7 +93,7 @@ def fitted(function: Callable[..., Any], given: dict[str, Any], *, checks: bool)
 
 
 def _told(error: BaseException) -> str:
-    """What an exception says, as text that can be written as JSON."""
+    """Returns the text of an exception in a form that can be written as JSON."""
     try:
         text = str(error)
     except Exception:
@@ -102,7 +103,7 @@ def _told(error: BaseException) -> str:
 
 
 class _Fit:
-    """Makes values what hints say."""
+    """Converts values to the types given by hints."""
 
     def __init__(self, *, checks: bool) -> None:
         self.checks = checks
@@ -121,7 +122,7 @@ class _Fit:
             return value if value is None else self.other("null", value, place)
         if hint is int and isinstance(value, float) and value.is_integer():
             # JSON has one kind of number, and other programs write 1 as 1.0. It has to be the same
-            # number when the run is brought back, so it does not matter who asks.
+            # number when the run is resumed, so this applies to every caller.
             return int(value)
         if hint in _PLAIN:
             return value if _is_plain(hint, value) else self.other(_PLAIN[hint], value, place)
@@ -134,13 +135,15 @@ class _Fit:
         return value
 
     def other(self, wanted: str, value: Any, place: str) -> Any:
-        """It is not what is wanted."""
+        """Returns the error for a value of the wrong type."""
         if self.checks:
             raise Unfit(f"`{place}` is {wanted}, not {shown(value)}")
         return value
 
     def one_of(self, hints: tuple[Any, ...], value: Any, place: str) -> Any:
-        """The first that it can be without being changed, else the first that it can become."""
+        """Picks the first alternative that the value already is, or else the first that it can be
+        converted to.
+        """
         strictly, found = _Fit(checks=True), []
         for hint in hints:
             try:
@@ -154,7 +157,7 @@ class _Fit:
 
     def several(self, kind: Any, args: tuple[Any, ...], value: Any, place: str) -> Any:
         if not isinstance(value, (list, tuple, set, frozenset)):
-            # Who takes what can be gone through takes other things, too.
+            # A parameter that takes any iterable takes other things, too.
             return value if kind not in (list, tuple) else self.other("a list", value, place)
         if kind is tuple and args and args[-1] is not Ellipsis:
             hints: list[Any] = [arg for arg in args if arg != ()]
@@ -180,7 +183,9 @@ class _Fit:
         return value if all(parts[key] is value[key] for key in value) else parts
 
     def made(self, kind: type, value: Any, place: str) -> Any:
-        """An object of a class, of its plain form. Of a class that has none known here, nothing is said."""
+        """Builds an object of a class from its plain form. A class without a known plain form is
+        not checked.
+        """
         if issubclass(kind, enum.Enum):
             return self.member(kind, value, place)
         if dataclasses.is_dataclass(kind):
@@ -260,7 +265,7 @@ def _either(names: typing.Iterable[str]) -> str:
 
 
 def _called(hint: Any) -> str:
-    """What a hint is called."""
+    """Returns the name of a type hint."""
     if hint is None or hint is type(None):
         return "null"
     return _PLAIN.get(hint) or f"a {getattr(hint, '__name__', str(hint))}"
@@ -270,7 +275,9 @@ _LONGEST = 60
 
 
 def shown(value: Any) -> str:
-    """A value as it was given, or what a long one is: half of a secret would not be known for one."""
+    """Describes a value for an error message: the value itself, or a summary of a long one, because
+    redaction would not recognize half of a secret.
+    """
     try:
         text = json.dumps(value)
     except (TypeError, ValueError):

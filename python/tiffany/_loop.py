@@ -1,4 +1,4 @@
-"""One loop of asyncio in a thread, which everything shares that has to run on one. It is started when it is first needed."""
+"""A shared asyncio event loop in its own thread, started when it is first needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from tiffany import _core
 from tiffany.errors import SharedLoopError, _Ended
 
-# What a task of asyncio runs must be known to be a coroutine.
+# asyncio must recognize what its task runs as a coroutine.
 Coroutine.register(_core._StepCoroutine)
 
 _lock = threading.Lock()
@@ -23,7 +23,8 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 
 def background() -> asyncio.AbstractEventLoop:
-    """The loop. It cannot be stopped by those that run on it, and after a fork the new process has one of its own.
+    """Returns the shared event loop. Coroutines on it cannot stop it, and a forked process gets its
+    own.
 
     >>> import asyncio
     >>> async def one():
@@ -63,7 +64,7 @@ def _task(
     coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
     **options: Any,
 ) -> asyncio.Task[Any]:
-    """A task whose turns on the loop are watched."""
+    """Creates a task whose turns on the event loop are monitored."""
     watched = _core._step_coroutine(coroutine, options.get("context"))
     return asyncio.Task(watched, loop=loop, **options)
 
@@ -76,7 +77,9 @@ def _refuse(name: str) -> None:
 
 
 def _forked() -> None:
-    """In a new process there is no thread for the loop, and somebody may have had the lock."""
+    """Resets the state in a forked process, which has no thread for the loop and may have inherited
+    a held lock.
+    """
     global _loop, _lock
     _loop, _lock = None, threading.Lock()
 
@@ -93,7 +96,7 @@ async def contained(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def run_here(work: Coroutine[Any, Any, Any], context: contextvars.Context) -> Any:
-    """Runs something to its end on this thread, on a loop of its own."""
+    """Runs an awaitable to its end on this thread, on its own event loop."""
     with asyncio.Runner() as runner:
         return runner.run(contained(work), context=context)
 
@@ -101,7 +104,7 @@ def run_here(work: Coroutine[Any, Any, Any], context: contextvars.Context) -> An
 def _serve(loop: asyncio.AbstractEventLoop, ending: threading.Event) -> None:
     asyncio.set_event_loop(loop)
     while not ending.is_set():
-        # Who waits for the task has what it raised; the others go on.
+        # The waiter of the task has its exception; the others keep running.
         with contextlib.suppress(KeyboardInterrupt, SystemExit):
             loop.run_forever()
     type(loop).close(loop)
@@ -113,7 +116,7 @@ def _end(
     ending: threading.Event,
     stop: Callable[[], None],
 ) -> None:
-    """Before the interpreter ends: cancels what runs there, and stops."""
+    """Cancels the running tasks and stops the loop before the interpreter ends."""
     # After a fork the thread is another process's.
     if loop is not _loop or not thread.is_alive():
         return

@@ -1,7 +1,8 @@
-"""What functions and classes are called in a log: ``module:qualname``.
+"""The names of functions and classes in a log: ``module:qualname``.
 
-The module that Python was started with is called ``__main__`` while it runs, whatever its file is. In a log it has the name under which
-others would import it, so that the functions of two files that share a directory are told apart.
+Python calls the main module ``__main__``, whatever its file is. In a log it has the name under
+which other modules would import it, so that functions of two files in the same directory can be
+told apart.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import sys
 from types import ModuleType
 
 MAIN = ("__main__", "__mp_main__")
-"""What Python calls the module that it was started with, and ``multiprocessing`` in a process of its own."""
+"""Python's names for the main module, here and in processes started by ``multiprocessing``."""
 
 
 def main_name() -> str | None:
-    """The name of the module that Python was started with: of its file, or of the module after ``-m``. ``None`` where there is none, as in
-    a notebook."""
+    """Returns the name of the main module, from its file or from the argument of ``-m``. Returns
+    ``None`` if there is none, as in a notebook.
+    """
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     if spec is not None:
@@ -29,7 +31,7 @@ def main_name() -> str | None:
 
 
 def names(module: str, qualname: str) -> list[str]:
-    """The names that a thing of a module can have, the best first.
+    """Returns the possible names of an object in a module, the best first.
 
     >>> names("shop.orders", "pack")
     ['shop.orders:pack']
@@ -39,7 +41,9 @@ def names(module: str, qualname: str) -> list[str]:
 
 
 def modules(name: str) -> list[ModuleType]:
-    """The modules that can be meant by a name, as far as they are imported: the one of this name, and the one that Python was started with."""
+    """Returns the imported modules that a name can refer to: the one with this name, and the main
+    module.
+    """
     found = [sys.modules.get(name)]
     if name == main_name():
         found.append(sys.modules.get("__main__"))

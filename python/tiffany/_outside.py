@@ -1,5 +1,8 @@
-"""What `Aio`, `InThread` and `InProcess` begin. A function for each looks at the arguments when the call is made, and gives one that
-is called when the task makes its call; what that gives begins the work. Whoever waits for it is in Rust."""
+"""The work behind `Aio`, `InThread` and `InProcess`. For each there is a function that checks the
+arguments when the call object is created. It returns a function that is called when the task makes
+the call, and that one returns a function that starts the work. Waiting for the result is done in
+Rust.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ from tiffany._processes import Processes
 from tiffany.errors import BadArgumentError
 
 Done = Callable[[Any], object]
-"""Is called with a future that is done."""
+"""A callback that receives a finished future."""
 
 
 class _Running:
-    """A task of asyncio that is looked after from another thread."""
+    """An asyncio task controlled from another thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -52,7 +55,7 @@ class _Running:
 
 
 def coroutine(awaitable: Awaitable[Any]) -> Callable[[], Callable[[Done], _Running]]:
-    """A coroutine for a loop of asyncio."""
+    """Prepares a coroutine for an asyncio event loop."""
     return functools.partial(_in_context, _as_coroutine(awaitable))
 
 
@@ -103,7 +106,7 @@ def in_thread(
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None,
 ) -> Prepared:
-    """A function for a thread, called in the context of the task."""
+    """Prepares a function for a thread, called in the context of the task."""
     if isinstance(executor, ProcessPoolExecutor):
         raise BadArgumentError("this executor has processes and no threads; use `InProcess`")
 
@@ -122,7 +125,7 @@ def in_process(
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None,
 ) -> Prepared:
-    """A function for a process. It, its arguments and what it returns are pickled."""
+    """Prepares a function for a process. The function, its arguments and its result are pickled."""
     named = kwargs or {}
     return lambda: (
         lambda done: _told((executor or _processes()).submit(function, *args, **named), done)
@@ -135,7 +138,7 @@ def _told(future: Future[Any], done: Done) -> Future[Any]:
 
 
 def split(name: str, given: tuple[Any, ...]) -> tuple[Executor | None, Any, tuple[Any, ...]]:
-    """The executor, if there is one, the function and its arguments."""
+    """Returns the executor, if there is one, the function and its arguments."""
     executor, rest = None, given
     if given and (given[0] is None or isinstance(given[0], Executor)):
         executor, rest = given[0], given[1:]
@@ -154,7 +157,9 @@ _pools: dict[tuple[str, int], Executor] = {}
 
 
 def _forked() -> None:
-    """In a new process nobody has the lock. The pools of the other one stay as they are: taken apart here, they would trouble it."""
+    """Replaces the lock in a forked process. The pools of the parent stay untouched, because
+    shutting them down here would disturb the parent.
+    """
     global _lock
     _lock = threading.Lock()
 
@@ -164,7 +169,7 @@ os.register_at_fork(after_in_child=_forked)
 
 @atexit.register
 def _end() -> None:
-    """Lets go of the processes while there is still everything that they need to end without a word."""
+    """Shuts the processes down while everything that they need to end quietly still exists."""
     _pools.pop(("processes", os.getpid()), None)
 
 

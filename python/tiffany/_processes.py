@@ -1,7 +1,9 @@
-"""The processes that calls of `InProcess` share. It knows nothing of tasks and calls.
+"""The processes that `InProcess` calls share. This module knows nothing about tasks and calls.
 
-Each process has an executor of its own: one that dies takes only its own call with it. And no executor has to start a process while
-another one of its processes dies, which the standard library's cannot do safely: it may then wait for the new one for ever."""
+Each process has its own executor, so a process that dies takes only its own call with it. Also, no
+executor has to start a process while another of its processes dies, which the standard library
+cannot do safely: it may wait forever for the new one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ Submit = Callable[[Executor], "Future[Any]"]
 
 
 class Processes(Executor):
-    """As many processes as there are processors, started when they are needed.
+    """A pool of as many processes as there are processors, started when they are needed.
 
     >>> with Processes() as processes:
     ...     processes.submit(divmod, 7, 2).result()
@@ -34,7 +36,7 @@ class Processes(Executor):
         self._waiting: deque[tuple[Future[Any], Submit]] = deque()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Has a function called in a process, now or when one is free."""
+        """Calls a function in a process, now or when one is free."""
         future: Future[Any] = Future()
         with self._lock:
             self._waiting.append((future, lambda executor: executor.submit(fn, *args, **kwargs)))
@@ -42,7 +44,7 @@ class Processes(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Lets the processes end when they have done what they have begun."""
+        """Lets the processes end when they have finished the work they have started."""
         with self._lock:
             executors, waiting = list(self._all), list(self._waiting)
             self._waiting.clear()
@@ -52,7 +54,7 @@ class Processes(Executor):
             executor.shutdown(wait, cancel_futures=cancel_futures)
 
     def _begin(self) -> None:
-        """Begins what waits, as far as there are processes."""
+        """Starts waiting work, as far as there are processes."""
         while True:
             with self._lock:
                 if not self._waiting or not (self._idle or len(self._all) < self._limit):

@@ -1,4 +1,6 @@
-"""Programs out of files: a file is loaded as ``python FILE.py`` would load it. It knows nothing of runs."""
+"""Programs from files: a file is loaded as ``python FILE.py`` would load it. This module knows
+nothing about runs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tiffany.errors import TiffanyError
 
 
 class ProgramFileError(TiffanyError):
-    """A file that cannot be run as it was asked for. ``exit_code`` is what the command line ends with."""
+    """A file that cannot be run as requested. ``exit_code`` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -32,7 +34,7 @@ _displaced: list[ModuleType | None] = []
 
 
 def split(text: str) -> tuple[str, str]:
-    """The file and the name of the function in it.
+    """Splits an argument into the file and the name of the function in it.
 
     >>> split("orders.py")
     ('orders.py', 'main')
@@ -48,10 +50,12 @@ def split(text: str) -> tuple[str, str]:
 
 
 def load(file: str, arguments: Sequence[str]) -> ModuleType:
-    """Loads a file as the module ``__main__``, with ``sys.argv`` and ``sys.path`` as ``python FILE.py`` has them.
+    """Loads a file as the module ``__main__``, with ``sys.argv`` and ``sys.path`` as ``python
+    FILE.py`` sets them.
 
-    What stands under ``if __name__ == "__main__":`` is not done: there the file would start its own run. Everything has the names it
-    has in ``python FILE.py``, so that what the one wrote to a log the other finds again.
+    Code under ``if __name__ == "__main__":`` is not executed, because the file would start its own
+    run there. Everything has the same names as with ``python FILE.py``, so that each finds what the
+    other wrote to a log.
     """
     path = os.path.abspath(file)
     try:
@@ -78,7 +82,9 @@ def load(file: str, arguments: Sequence[str]) -> ModuleType:
 
 
 def _without_start(tree: ast.Module) -> ast.Module:
-    """The same code, in which a comparison of ``__name__`` with ``"__main__"`` in an ``if`` of the module comes out as false."""
+    """Returns the code with every comparison of ``__name__`` with ``"__main__"`` in an ``if`` at
+    module level replaced by false.
+    """
 
     class Compared(ast.NodeTransformer):
         def visit_Compare(self, node: ast.Compare) -> ast.expr:
@@ -101,7 +107,7 @@ def _without_start(tree: ast.Module) -> ast.Module:
 
 
 def find(module: ModuleType, name: str) -> Callable[..., Any]:
-    """The function of this name."""
+    """Finds the function with this name."""
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -130,7 +136,7 @@ def _is_program_function(module: ModuleType, value: Any) -> bool:
 
 
 def call(function: Callable[..., Any], name: str, arguments: Sequence[Any]) -> Any:
-    """The program that the function gives."""
+    """Calls the function and returns its program."""
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -152,7 +158,7 @@ def call(function: Callable[..., Any], name: str, arguments: Sequence[Any]) -> A
 
 
 def is_like_program(program: Any) -> bool:
-    """Whether it is a program of another make: compiled, or out of an extension."""
+    """Whether an object is a program of another kind: compiled, or from an extension module."""
     from collections.abc import Coroutine, Generator
 
     from tiffany import _core

@@ -1,4 +1,4 @@
-"""Small things that are given and told: runs, doubts, chunks, queues. Nothing here does anything."""
+"""Plain data about runs: runs, doubts, chunks, queues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Run(Generic[T]):
-    """A durable run: the id it was started under, and its UUID, by which its log is called."""
+    """A durable run: the id it was started with, and its UUID, which is the name of its log file."""
 
     id: str
     uuid: _uuid.UUID
@@ -24,7 +24,7 @@ RunLike = Run[Any] | _uuid.UUID | str
 
 @dataclass(frozen=True)
 class Paused:
-    """A run that cannot go on with this program: which one, and why."""
+    """A run that cannot continue with this program, and the reason."""
 
     run: _uuid.UUID
     code: str
@@ -33,7 +33,8 @@ class Paused:
 
 @dataclass(frozen=True)
 class Doubt:
-    """A step that must not be done twice and was cut off: nobody but a person can know whether it happened.
+    """A step that must not run twice and was interrupted: only a person can find out whether it
+    happened.
 
     ``waits`` says whether its task waits for a decision.
     """
@@ -47,7 +48,9 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of what a step has made so far, as ``on_chunk`` sees it. ``lost`` counts those that were lost just before it."""
+    """A partial result of a step, as passed to ``on_chunk``. ``lost`` counts the chunks that were
+    lost just before it.
+    """
 
     key: str
     step: str
@@ -59,7 +62,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Status:
-    """How the process stands that has a log."""
+    """The status of the process that owns a log."""
 
     pid: int
     version: str
@@ -70,7 +73,8 @@ class Status:
 
 @dataclass(frozen=True)
 class Queue:
-    """What a named queue of steps allows: so many at once, and so many begun in any ``per`` seconds.
+    """The limits of a named queue of steps: how many run at once, and how many start in any ``per``
+    seconds.
 
     >>> Queue(concurrency=2)
     Queue(concurrency=2, starts=None, per=1.0)
@@ -90,9 +94,11 @@ class Queue:
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long a step waits before it is tried again: ``first`` seconds, then ``factor`` times as long each time, at most ``max``.
+    """The delay before a step is retried: ``first`` seconds, then ``factor`` times as long each
+    time, at most ``max``.
 
-    By up to the part ``jitter`` each wait is shorter, so that those who failed together do not all come back together.
+    Each delay is shortened by a random part, at most the fraction ``jitter``, so that steps that
+    failed together are not all retried at the same moment.
     """
 
     first: float = 0.1
@@ -110,12 +116,12 @@ class Backoff:
 
 
 def paused_run(parts: tuple[str, str, str]) -> Paused:
-    """A paused run from its parts."""
+    """Builds a paused run from its parts."""
     run, code, error = parts
     return Paused(_uuid.UUID(run), code, error)
 
 
 def doubt(parts: tuple[str, str, str, int, bool]) -> Doubt:
-    """A doubt from its parts."""
+    """Builds a doubt from its parts."""
     key, run, step, attempt, waits = parts
     return Doubt(key, _uuid.UUID(run), step, attempt, waits)

@@ -1,4 +1,4 @@
-"""Rules about runs that are over, and what is told of what they do. Nothing here does anything."""
+"""Rules about finished runs, and reports of what they did, as plain data."""
 
 from __future__ import annotations
 
@@ -12,19 +12,24 @@ from tiffany import _core
 from tiffany._arguments import bad, seconds, several, whole
 
 Outcome = Literal["completed", "failed", "cancelled"]
-"""How a run ended."""
+"""The way a run ended."""
 
 _OUTCOMES = ("completed", "failed", "cancelled")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Retention:
-    """A rule about runs that are over; one without parts keeps everything. Ages are seconds, or a ``timedelta``.
+    """A rule about finished runs. A rule without parts keeps everything. Ages are seconds or a
+    ``timedelta``.
 
-    Runs that ended longer ago than ``older_than`` are removed. ``keep`` so many, those that ended last, and remove the others. They may have ``max_bytes`` together, in
-    their files and in the blobs they name; if they have more, those that ended first are removed. Runs that ended longer ago than ``compact_after`` and are not
-    removed are compacted: what they were started with and what came of them is left. ``only`` runs that ended like this are meant, one word or several of
-    ``"completed"``, ``"failed"`` and ``"cancelled"``.
+    - ``older_than`` removes runs that ended longer ago than this.
+    - ``keep`` keeps this many runs, those that ended last, and removes the others.
+    - ``max_bytes`` limits the total size of their files and of the blobs they refer to; if they
+      have more, the runs that ended first are removed.
+    - ``compact_after`` compacts runs that ended longer ago than this and are not removed: only
+      their input and their outcome are kept.
+    - ``only`` restricts the rule to runs that ended in this way: one or several of ``"completed"``,
+      ``"failed"`` and ``"cancelled"``.
 
     >>> from datetime import timedelta
     >>> Retention(only="failed", older_than=timedelta(days=90), keep=10_000)
@@ -57,7 +62,9 @@ class Retention:
 
 @dataclass(frozen=True)
 class OldRun:
-    """A run that a rule is about: how it ended and when, how many bytes its file has, and why it was chosen: by its ``"age"``, the ``"count"`` of runs or their ``"size"``."""
+    """A run selected by a rule: how and when it ended, the size of its file in bytes, and why it
+    was selected: its ``"age"``, the ``"count"`` of runs or their ``"size"``.
+    """
 
     run: _uuid.UUID
     id: str
@@ -69,7 +76,7 @@ class OldRun:
 
 @dataclass(frozen=True)
 class KeptRun:
-    """A run that is kept although a rule is against it, and a fork that needs it."""
+    """A run that is kept despite a rule, and the fork that needs it."""
 
     run: OldRun
     fork: _uuid.UUID
@@ -77,7 +84,9 @@ class KeptRun:
 
 @dataclass(frozen=True)
 class RefusedRun:
-    """A run that was left as it is, and why: a fork was made of it meanwhile, say, or it is damaged."""
+    """A run that was left unchanged, and the reason: it was forked meanwhile, for example, or it is
+    damaged.
+    """
 
     run: _uuid.UUID
     error: BaseException
@@ -85,8 +94,9 @@ class RefusedRun:
 
 @dataclass(frozen=True)
 class Collected:
-    """Blobs that were removed because no run names them, and how many bytes they had. While some runs are ``damaged`` none is removed: nobody knows what
-    these need."""
+    """Blobs that were removed because no run refers to them, and their size in bytes. While runs
+    are ``damaged``, no blob is removed, because it is not known what these runs need.
+    """
 
     blobs: int
     bytes: int
@@ -95,8 +105,9 @@ class Collected:
 
 @dataclass(frozen=True)
 class Compacted:
-    """What came of compacting: the runs that were compacted, those that stay as they are because nothing would be saved, those that were left, and how many
-    bytes less their files have."""
+    """The result of compacting: the compacted runs, those left as they are because nothing would be
+    saved, those that were refused, and how many bytes were saved in their files.
+    """
 
     runs: list[_uuid.UUID]
     unchanged: list[_uuid.UUID]
@@ -106,8 +117,11 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What rules did, or after a dry run what they would do. ``kept`` are runs that a fork needs. ``bytes`` is how much less there is in files of runs; a dry run counts
-    those that would be removed, and nothing of what compacting would save."""
+    """The result of applying rules or, after a dry run, what they would do.
+
+    ``kept`` are runs that a fork needs. ``bytes`` is how much space was freed in the files of runs;
+    a dry run counts the runs that would be removed, but not what compacting would save.
+    """
 
     removed: list[OldRun]
     compacted: list[OldRun]
@@ -118,12 +132,12 @@ class Pruned:
 
 
 def rules(given: Iterable[Any]) -> list[_core._RuleParts]:
-    """Rules in the form that Rust takes."""
+    """Converts rules to the form that Rust takes."""
     return [_rule(rule) for rule in given]
 
 
 def some_rules(given: tuple[Any, ...]) -> list[_core._RuleParts]:
-    """The same for who must have given one."""
+    """Converts rules to the form that Rust takes, and requires at least one."""
     if not given:
         raise bad("prune() was given no rule", "write prune(Retention(keep=10))")
     return rules(given)
@@ -140,7 +154,7 @@ def _rule(rule: Any) -> _core._RuleParts:
 
 
 def pruned(parts: _core._PrunedParts) -> Pruned:
-    """What rules did, from its parts."""
+    """Builds the result of applying rules from its parts."""
     (remove, compact, kept), done = parts
     removed, compacted = [_old_run(run) for run in remove], [_old_run(run) for run in compact]
     needed = [KeptRun(_old_run(run), _uuid.UUID(fork)) for run, fork in kept]
@@ -160,7 +174,7 @@ def pruned(parts: _core._PrunedParts) -> Pruned:
 
 
 def compacted(parts: tuple[list[str], _core._DoneParts]) -> Compacted:
-    """What came of compacting runs, from its parts."""
+    """Builds the result of compacting runs from its parts."""
     runs, (same, refused, bytes, _) = parts
     unchanged, left = [_uuid.UUID(run) for run in same], _refused(refused)
     others = {*unchanged, *(run.run for run in left)}

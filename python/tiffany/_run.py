@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 def check_durable(wal: object, id: object) -> None:
-    """A durable run has both a log and an id."""
+    """Checks that a durable run has both a log and an id."""
     if (wal is None) != (id is None):
         missing, given = ("id", "wal") if id is None else ("wal", "id")
         raise bad(
@@ -47,7 +47,7 @@ def run(
     step_slots: int = 1024,
     clock: Literal["system", "virtual"] = "system",
 ) -> _T:
-    """Runs a program to the end of its run, and gives its value.
+    """Runs a program until its run has finished and returns its value.
 
     >>> import tiffany
     >>> async def main():
@@ -55,17 +55,26 @@ def run(
     >>> tiffany.run(main(), env={"greeting": "hello"})
     'hello'
 
-    With ``wal`` and ``id`` the run is durable: what it does is written to the log in that directory under this id, and if the
-    process dies, the same line goes on where it was. ``workflows``, ``queues``, ``on_chunk`` and ``record`` are for such runs, and
-    are those of `Runtime`. ``redact`` are rules by which secrets are taken out of everything that is written, such as ``"field password"``.
+    With ``wal`` and ``id`` the run is durable: it is recorded in the log in that directory under
+    this id, and if the process is killed, the same call resumes it. ``workflows``, ``queues``,
+    ``on_chunk`` and ``record`` apply to durable runs and have the same meaning as for `Runtime`.
+    ``redact`` are rules that remove secrets from everything that is recorded, such as ``"field
+    password"``.
 
-    ``env`` is what all tasks can ``Ask`` for. ``handlers`` see the calls of all tasks, the first one first. A run ends with
-    ``"all"`` of its tasks, or with its ``"root"``, and then the rest are cancelled. ``limits`` may have ``max_tasks``,
-    ``max_calls``, ``max_time`` and ``max_cost``; what goes over one fails. ``run_limits`` may have ``tasks``, ``calls``, ``records``,
-    ``log_bytes``, ``memory_bytes``, ``messages``, ``message_bytes``, ``deaths`` and ``turn`` (seconds): a durable run that goes over one is held. A task that is cancelled may clean up for ``cancel_grace`` seconds. ``policy``
-    says who of those that are ready goes first, and ``threads`` how many there are for ``Blocking``.
-    ``step_slots`` bounds how many steps may block a thread at the same time; the others wait for a slot. With the ``"virtual"`` clock no time
-    passes: when nobody is ready, it jumps to the next timer (see `tiffany.testing`).
+    ``env`` is the environment that all tasks can read with ``Ask``. ``handlers`` see the calls of
+    all tasks, the first handler first. A run ends with ``"all"`` of its tasks, or with its
+    ``"root"``, in which case the remaining tasks are cancelled. A task that is cancelled may clean
+    up for ``cancel_grace`` seconds.
+
+    ``limits`` may have ``max_tasks``, ``max_calls``, ``max_time`` and ``max_cost``; exceeding one
+    is an error. ``run_limits`` may have ``tasks``, ``calls``, ``records``, ``log_bytes``,
+    ``memory_bytes``, ``messages``, ``message_bytes``, ``deaths`` and ``turn`` (seconds); a durable
+    run that exceeds one is held.
+
+    ``policy`` decides which of the ready tasks runs first. ``threads`` is the number of threads for
+    ``Blocking``. ``step_slots`` limits how many steps may block a thread at the same time; the
+    others wait for a slot. With the ``"virtual"`` clock no time passes: when no task is ready, the
+    clock jumps to the next timer (see `tiffany.testing`).
     """
     try:
         check_no_running_loop("`tiffany.run`")

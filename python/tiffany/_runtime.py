@@ -1,4 +1,4 @@
-"""`Runtime`: runs programs on the thread that made it, durable ones too."""
+"""`Runtime`: runs programs, including durable ones, on the thread that created it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,25 @@ Program = Generator[Any, Any, _T] | Coroutine[Any, Any, _T]
 
 
 class Runtime:
-    """Runs programs on this thread. With ``wal`` it has a log in that directory, and durable runs: those that are there and
-    unfinished go on when it is made. Close it, best by ``with``.
+    """Runs programs on this thread. Close it when you are done, preferably with ``with``.
 
-    ``workflows`` are functions that runs can be started from, besides those decorated with ``@workflow``; ``queues`` are those that
-    steps can stand in, as `Queue` or as a number of steps at once; ``on_chunk`` is called with what steps show of their work;
-    ``record`` is ``"every"`` call or only the ``"outward"`` ones, which is enough to bring a run back. After ``snapshot_every`` records the log of a run of
-    state machines begins anew (see `agent`); 0 is never. ``retention`` are rules about runs that are over, which are looked at every ``retention_every`` seconds (see
-    `tiffany.retention`). ``redact`` are rules by which secrets are taken out of everything that is written, such as ``"field password"``, ``r"pattern sk-\\w+"`` or
-    ``"env STRIPE_KEY"``; see the book's chapter "Redaction".
+    With ``wal`` it has a log in that directory and can run durable programs. Unfinished runs in the
+    directory are resumed when the runtime is created.
+
+    - ``workflows`` are functions that runs can be started from, in addition to those decorated with
+      ``@workflow``.
+    - ``queues`` are the queues that steps can use, each a `Queue` or the number of steps that may
+      run at once.
+    - ``on_chunk`` is called with the partial results of steps.
+    - ``record`` says which calls are recorded: ``"every"`` call, or only the ``"outward"`` ones,
+      which is enough to resume a run.
+    - ``snapshot_every`` is the number of records after which the log of a run of state machines
+      starts again with a snapshot (see `agent`); 0 means never.
+    - ``retention`` are rules about finished runs, which are applied every ``retention_every``
+      seconds (see `tiffany.retention`).
+    - ``redact`` are rules that remove secrets from everything that is recorded, such as ``"field
+      password"``, ``r"pattern sk-\\w+"`` or ``"env STRIPE_KEY"``; see the chapter "Redaction" of
+      the book.
 
     >>> import tempfile
     >>> from tiffany import step, workflow
@@ -126,9 +136,12 @@ class Runtime:
         every_turn: bool = False,
         ghosts: bool = True,
     ) -> Subscription:
-        """What runs are doing, from now on; ``from_seq``: from this event on, as far as it is still known (0: all of them). Of one run, by what `submit` gave or by
-        the number of one without an id, or of all. ``every_turn`` adds who has the turn, waits and is woken. Make it here, and read it on another
-        thread or under asyncio.
+        """Subscribes to the events of one run or of all runs.
+
+        The subscription starts now, or with ``from_seq`` at that event, as far as it is still
+        available (0: at the first). Give one run as `submit` returned it, or by number for a run
+        without an id. ``every_turn`` adds events for tasks that get a turn, wait and are woken.
+        Create the subscription here, and read it on another thread or under asyncio.
 
         >>> from tiffany import progress
         >>> def main():
@@ -142,12 +155,17 @@ class Runtime:
         return Subscription(self._core.activity(run, from_seq, every_turn, ghosts))
 
     def close(self) -> None:
-        """Ends it. Durable runs that are not over stay in the log, and go on with the next runtime that has it."""
+        """Closes the runtime. Unfinished durable runs stay in the log and continue with the next
+        runtime that opens it.
+        """
         self._core.close()
 
     def run(self, program: Program[_T] | _core.Program[_T], *, id: str | None = None) -> _T:
-        """Runs a program to the end of its run, and gives its value. With an id the run is durable: it is started, or goes on if
-        there is one of this id, or if it is over its outcome is given at once."""
+        """Runs a program until its run has finished and returns its value.
+
+        With an id the run is durable: it is started; or resumed, if a run with this id exists; or,
+        if that run has finished, its outcome is returned at once.
+        """
         try:
             check_no_running_loop("`Runtime.run`")
             if id is None:
@@ -155,12 +173,12 @@ class Runtime:
             value: _T = self._core.wait(self._begun(program, id))
             return value
         except BaseException:
-            # If it was refused, it is nobody's.
+            # A refused program has no other owner.
             close_unbegun(program)
             raise
 
     def _begun(self, program: Any, id: str) -> Run[Any]:
-        """A durable run of a program that was not started."""
+        """Starts a durable run from a program that was not started."""
         name, function, given = _workflows.of_program(program)
         # It is not run itself: the run has one of its own, made of what is written down.
         program.close()
@@ -179,11 +197,14 @@ class Runtime:
     def submit(self, workflow: str, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]: ...
     # The checker does not see that `Any` is all of them.
     def submit(self, workflow: Any, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]:  # type: ignore[misc]
-        """Starts a durable run of a workflow under an id of one's own. If there is one of that id, with the same function and
-        arguments, this is that run. It is safe when the log has it: `flush` waits for that, as does `wait`.
+        """Starts a durable run of a workflow under your own id. If a run with that id exists, with
+        the same function and arguments, that run is returned.
 
-        The workflow is a function and its arguments, or a program: ``submit(order, "tea", id="order-1")`` or
-        ``submit(order("tea"), id="order-1")``. A type checker looks at the arguments of both; arguments by name it knows in the second alone.
+        The run is safe once the log has it: `flush` and `wait` wait for that.
+
+        The workflow is a function and its arguments, or a program: ``submit(order, "tea",
+        id="order-1")`` or ``submit(order("tea"), id="order-1")``. Type checkers check the arguments
+        of both forms; keyword arguments only in the second.
         """
         if inspect.isgenerator(workflow) or inspect.iscoroutine(workflow):
             if args or kwargs:
@@ -207,13 +228,17 @@ class Runtime:
     @overload
     def wait(self, run: _uuid.UUID | str) -> Any: ...
     def wait(self, run: RunLike) -> Any:
-        """Drives all runs until the outcome of this one is fixed and safe in the log, and gives its value. After a failure there may be tasks left
-        that are being cancelled: they continue while this runtime is driven."""
+        """Drives all runs until the outcome of this one is final and safe in the log, and returns
+        its value. After a failure, some tasks may still be being cancelled; they continue while
+        this runtime is driven.
+        """
         check_no_running_loop("`Runtime.wait`")
         return self._core.wait(run)
 
     def send(self, run: RunLike, name: str, value: Any) -> None:
-        """Sends a message to a durable run, which takes it with `ReceiveMessage`. `flush` waits until it is safe."""
+        """Sends a message to a durable run, which receives it with `ReceiveMessage`. `flush` waits
+        until it is safe in the log.
+        """
         self._core.send(run, name, value)
 
     def cancel(self, run: RunLike) -> None:
@@ -221,16 +246,21 @@ class Runtime:
         self._core.cancel(run)
 
     def hold(self, run: RunLike, *, why: str | None = None, by: str | None = None) -> None:
-        """Holds a run: it gets no turns until `release`. Steps that are under way come to their end and are recorded.
-        ``by`` is the person who holds it, this process's user unless it is given."""
+        """Holds a run: it gets no turns until `release`. Steps in progress finish and are recorded.
+        ``by`` is the person who holds it, by default the user of this process.
+        """
         self._core.hold(run, _arguments.user(by), why)
 
     def release(self, run: RunLike, *, why: str | None = None, by: str | None = None) -> None:
-        """Lets a run continue that a person or a limit holds. What a limit allows it is doubled."""
+        """Releases a run that a person or a limit holds, so that it continues. An exceeded limit is
+        doubled.
+        """
         self._core.release(run, _arguments.user(by), why)
 
     def query(self, run: RunLike, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Asks a durable run, which answers by `on_question`, once it has done what it can do now. Drives all runs meanwhile."""
+        """Sends a query to a durable run, which answers it with `on_question` once it has done all
+        it can do now. Drives all runs meanwhile.
+        """
         check_no_running_loop(
             "`Runtime.query`",
             "let `tiffany.arun(...)` drive the runs, and ask with `tiffany.connect(...)` on another thread",
@@ -272,53 +302,63 @@ class Runtime:
         allow: Iterable[str] = (),
         id: str | None = None,
     ) -> Run[Any]:
-        """Forks a durable run at a record: a new run begins with all that the other one had up to there, and goes its own way.
+        """Forks a durable run at a record: a new run starts with the history of the other one up to
+        that record and continues on its own.
 
-        With ``reply`` the answer in that record is this instead, or with ``fail`` an error. An answer must have the shape of the one that is
-        there, unless it is to be taken ``as_is``. Where the parent has an answer to the same call, an effect of the fork is given that;
-        others are refused, unless ``allow`` has their name, or ``"*"``: then the fork is paused until it is allowed by `allow`. The fork has the ``id``
-        that it is given, or its parent's with the number of the record.
+        ``reply`` replaces the answer in that record, and ``fail`` replaces it with an error. The
+        new answer must have the shape of the recorded one, unless ``as_is`` is set. Where the
+        parent has an answer to the same call, the fork's step gets that answer. Other steps are
+        refused, and the fork is paused until `allow` is called, unless ``allow`` contains their
+        name or ``"*"``. The fork gets the given ``id``, or its parent's id with the number of the
+        record.
         """
         its_id, uuid = self._core.fork(run, at, _control.forked(reply, fail, as_is, allow, id))
         return Run(its_id, _uuid.UUID(uuid))
 
     def allow(self, run: RunLike, *names: str) -> None:
-        """Lets a fork do effects of these names, ``"*"`` for all. What it was paused for and is allowed now begins."""
+        """Allows a fork to execute the steps with these names, or all steps with ``"*"``. A step
+        that the fork was paused for starts if it is now allowed.
+        """
         self._core.allow(run, list(names))
 
     def snapshot(self, run: RunLike) -> None:
-        """Lets the log of a run of state machines begin anew with what they are, now and not only every so many records. Drives all runs until none can go on by
-        itself."""
+        """Starts the log of a run of state machines again with a snapshot, now instead of after
+        ``snapshot_every`` records. Drives all runs until none can make progress by itself.
+        """
         self._core.snapshot(run)
 
     def flush(self) -> None:
-        """Waits until all that was asked for so far is safe in the log. Drives all runs meanwhile."""
+        """Waits until everything requested so far is safe in the log. Drives all runs meanwhile."""
         self._core.flush()
 
     def is_finished(self, run: RunLike) -> bool:
-        """Whether a durable run is over, and its end safe in the log."""
+        """Whether a durable run has finished, and its end is safe in the log."""
         return bool(self._core.is_finished(run))
 
     def paused(self) -> list[Paused]:
-        """The runs of the log that cannot go on, and why."""
+        """Returns the runs of the log that cannot continue, with the reasons."""
         return [paused_run(parts) for parts in self._core.paused()]
 
     def metrics(self) -> Metrics:
-        """What it has counted and measured so far. The book's chapter "Metrics" says what each one means."""
+        """Returns the runtime's metrics. The chapter "Metrics" of the book describes each one."""
         return _read(self._core.metrics())
 
     def doubts(self) -> list[Doubt]:
-        """Steps that must not be done twice and were cut off, and wait for a person to decide."""
+        """Returns the steps in doubt: steps that must not run twice, were interrupted, and wait for
+        a person's decision.
+        """
         return [doubt(parts) for parts in self._core.doubts()]
 
     def decide(
         self, key: str, *, done: Any = _NOTHING, failed: str | None = None, again: bool = False
     ) -> None:
-        """Decides on a step in doubt, by its key: it is done, with this result; it failed; or it is done again."""
+        """Decides a step in doubt, given by its key: it was carried out, with this result; it
+        failed; or it is to be run again.
+        """
         self._core.decide(key, *_control.decision(done, failed, again))
 
     def approvals(self) -> list[OpenApproval]:
-        """The questions that wait for a person, of all runs. They are asked by `Approve`."""
+        """Returns the questions of all runs that wait for a person. Runs ask them with `Approve`."""
         return list(self._core.approvals())
 
     def approve(
@@ -329,26 +369,37 @@ class Runtime:
         by: str | None = None,
         why: str | None = None,
     ) -> Approval:
-        """Decides such a question, by its id: with the first of two choices, or with the one that is named. The first answer holds."""
+        """Decides a question, given by its id: with the first of two choices, or with the named
+        choice. The first answer counts.
+        """
         return self._core.resolve(approval, True, choice, by, why)
 
     def reject(self, approval: str, *, by: str | None = None, why: str | None = None) -> Approval:
-        """The same with the last of the choices, which is the rejection."""
+        """Decides a question, given by its id, with the last of its choices, which is the
+        rejection.
+        """
         return self._core.resolve(approval, False, None, by, why)
 
     def remove(self, run: RunLike) -> None:
-        """Removes a durable run that is over. Its id stays known: starting it again is a `RunRemovedError`, and runs nothing. `flush` waits until it is safe. Blobs that no
-        run names any more go by `collect_blobs`, or with the next `prune` that removes something."""
+        """Removes a finished durable run. Its id stays reserved: starting it again raises
+        `RunRemovedError` and runs nothing.
+
+        `flush` waits until the removal is safe in the log. Blobs that no run refers to any more are
+        removed with `collect_blobs`, or with the next `prune` that removes something.
+        """
         self._core.remove(run)
 
     def compact(self, *runs: RunLike) -> Compacted:
-        """Compacts durable runs that are over: what they were started with and what came of them is left. Those that were compacted before, or are so short that
-        nothing would be saved, stay as they are. Drives all runs until the log has it."""
+        """Compacts finished durable runs: only their input and their outcome are kept. Runs that
+        were compacted before, or are so short that nothing would be saved, stay as they are. Drives
+        all runs until the change is in the log.
+        """
         return _retention.compacted(self._core.compact(list(runs)))
 
     def prune(self, *rules: Retention, dry_run: bool = False) -> Pruned:
-        """Does what rules about runs that are over say, now, and removes the blobs that no run names after that. With ``dry_run`` it only tells what it would do. Drives all
-        runs until the log has it.
+        """Applies rules about finished runs now, and then removes the blobs that no run refers to.
+        With ``dry_run`` it only reports what it would do. Drives all runs until the changes are in
+        the log.
 
         >>> import tempfile
         >>> from tiffany import Retention, Runtime, workflow
@@ -366,17 +417,19 @@ class Runtime:
         return _retention.pruned(self._core.prune(_retention.some_rules(rules), dry_run))
 
     def collect_blobs(self) -> Collected:
-        """Removes the blobs that no run names. `prune` does so by itself."""
+        """Removes the blobs that no run refers to. `prune` does this too."""
         return Collected(*self._core.collect_blobs())
 
     @property
     def handle(self) -> Connection:
-        """By this other threads reach the durable runs, while this thread waits for one."""
+        """A connection that other threads use to reach the durable runs while this thread waits for
+        one.
+        """
         return Connection(self._core.control())
 
 
 def _rules(redact: Iterable[str]) -> list[str]:
-    """Rules of redaction; what is in them is for Rust to read."""
+    """Returns redaction rules as a list; Rust parses them."""
     rules = _arguments.several("redact", redact)
     for rule in rules:
         if not isinstance(rule, str):
@@ -407,7 +460,7 @@ def settings(
     step_slots: int = 1024,
     clock: Literal["system", "virtual"] = "system",
 ) -> dict[str, Any]:
-    """What a runtime of these functions is told, in the form that Rust takes."""
+    """Converts the settings of a runtime to the form that Rust takes."""
     if record not in ("every", "outward"):
         raise bad(f'a run records "every" call or the "outward" ones, not {record!r}')
     if on_chunk is not None and not callable(on_chunk):

@@ -1,5 +1,6 @@
-"""Sagas: steps that are undone in reverse when what they belong to fails or is cancelled. The undoing is made of steps itself, so after a
-crash it goes on where it was."""
+"""Sagas: steps that are undone in reverse order when their block fails or is cancelled. Undoing
+consists of steps too, so after a crash it continues where it stopped.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +15,15 @@ from tiffany.errors import Cancelled, InDoubtError, NotUndoneError, StepFailedEr
 _T = TypeVar("_T")
 
 _UNDO_RETRIES = 9
-"""How often an undo step is tried again that says nothing about that."""
+"""How often an undo step is retried if it does not set this itself."""
 
 
 class Saga:
-    """What was done so far, and how it is undone.
+    """A series of steps that are undone together.
 
-    Use it by ``async with``: if the block fails or is cancelled, what its steps have done is undone, the last one first. If one cannot be
-    undone, the others are nonetheless, and a `NotUndoneError` tells which.
+    Use it with ``async with``: if the block fails or is cancelled, its completed steps are undone,
+    the last one first. If one cannot be undone, the others are undone nevertheless, and a
+    `NotUndoneError` says which one is left.
 
     >>> import tiffany
     >>> from tiffany import step
@@ -44,7 +46,8 @@ class Saga:
     cancelled flight 17
     no room
 
-    A generator yields ``saga.step(…)``, catches, yields ``saga.undo()`` and raises again.
+    A generator yields ``saga.step(…)``, catches exceptions, yields ``saga.undo()`` and raises the
+    exception again.
     """
 
     def __init__(self) -> None:
@@ -52,7 +55,7 @@ class Saga:
         self.undone: list[str] = []
         """The names of the steps that were undone, in that order."""
         self.not_undone: list[tuple[str, BaseException]] = []
-        """The names of those that were not, and why."""
+        """The names of the steps that were not undone, with the reasons."""
 
     async def step(
         self,
@@ -61,10 +64,12 @@ class Saga:
         *,
         in_doubt: Callable[[], Any] | None = None,
     ) -> _T:
-        """Does a step. ``undo`` is given what it gave, and gives the call that undoes it, or nothing.
+        """Executes a step. ``undo`` is called with the step's result and returns the call that
+        undoes it, or ``None``.
 
-        A step that fails has done nothing. If nobody knows, because it was cut off, took too long or was cancelled, then
-        ``in_doubt`` gives the call to be made; without that it is told of as not undone.
+        A step that fails has done nothing. If it is not known whether the step was carried out,
+        because it was interrupted, took too long or was cancelled, ``in_doubt`` returns the call to
+        make; without it the step is reported as not undone.
         """
         name = call.step.name
         try:
@@ -76,11 +81,11 @@ class Saga:
         return value
 
     def on_failure(self, name: str, undo: Callable[[], Any]) -> None:
-        """Something else to undo: what was done without a step of the saga."""
+        """Adds something else to undo, which was done without a step of the saga."""
         self._entries.append((name, undo))
 
     async def undo(self) -> None:
-        """Undoes everything, the last first. What cannot be undone is in `not_undone`."""
+        """Undoes everything, the last step first. What cannot be undone is listed in `not_undone`."""
         while self._entries:
             name, how = self._entries[-1]
             try:
@@ -114,7 +119,7 @@ class Saga:
         message = f"{_text(error)}; not undone: {what} [TFY0051]; undo what is named by hand"
         if isinstance(error, Exception):
             raise NotUndoneError(message) from error
-        # It ends the task, and nobody would hear of it.
+        # It ends the task, and the failure would not be reported.
         print(f"tiffany: {message}", file=sys.stderr)
 
 

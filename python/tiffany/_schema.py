@@ -1,6 +1,8 @@
-"""What a workflow takes, as a JSON Schema (2020-12) made of its signature: for forms by which people start runs.
+"""JSON Schemas (2020-12) of workflow inputs, made from function signatures, for forms that start
+runs.
 
-It describes the plain JSON that ``tiffany._inputs`` makes the arguments of. What it does not know it leaves open.
+A schema describes the plain JSON that ``tiffany._inputs`` converts to the arguments. Parts with
+unknown types are left open.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _TEXTS: dict[Any, dict[str, Any]] = {
 
 @functools.lru_cache(maxsize=1024)
 def described(function: Callable[..., Any]) -> tuple[str | None, str | None]:
-    """The schema of what a workflow is given, as JSON, and what its author says of it.
+    """Returns the schema of a workflow's input as JSON, and the workflow's description.
 
     >>> def order(item: str, count: int = 1): "Orders something."
     >>> schema, doc = described(order)
@@ -59,7 +61,7 @@ def described(function: Callable[..., Any]) -> tuple[str | None, str | None]:
 
 
 def example(function: Callable[..., Any]) -> str:
-    """An input that a workflow takes, as one would type it: what has to be there.
+    """Returns an example input of a workflow, as one would type it, with the required parts.
 
     >>> def order(item: str, count: int, gift: bool = False): ...
     >>> example(order)
@@ -88,7 +90,7 @@ _EXAMPLES: dict[str, Any] = {
 
 
 def _example(schema: dict[str, Any]) -> Any:
-    """A value that fits a schema."""
+    """Returns a value that fits a schema."""
     if "const" in schema:
         return schema["const"]
     for several in ("anyOf", "oneOf"):
@@ -105,7 +107,7 @@ def _example(schema: dict[str, Any]) -> Any:
 
 
 def schema_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The schema of an object with the parameters of a function."""
+    """Returns the schema of an object with the parameters of a function."""
     signature = inspect.signature(function)
     hints = hints_of(function)
     properties: dict[str, Any] = {}
@@ -135,7 +137,9 @@ def schema_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def hints_of(function: Any) -> dict[str, Any]:
-    """What a function or a class says of its parameters or fields; nothing if that cannot be read."""
+    """Returns the type hints of a function's parameters or a class's fields; empty if they cannot
+    be read.
+    """
     inner = function if inspect.isclass(function) else inspect.unwrap(function)
     try:
         return typing.get_type_hints(inner, include_extras=True)
@@ -155,7 +159,7 @@ def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as plain JSON, of which ``tiffany._inputs`` makes it again."""
+    """Returns a value as plain JSON, which ``tiffany._inputs`` converts back."""
     if isinstance(value, enum.Enum):
         return _member(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -181,7 +185,7 @@ def _plain(value: Any) -> Any:
 
 
 def _member(member: enum.Enum) -> Any:
-    """A member of an enum by its value, or by its name if that is not a plain one."""
+    """Returns a member of an enum by its value, or by its name if the value is not plain."""
     value = member.value
     return value if isinstance(value, (str, int, float)) else member.name
 
@@ -224,7 +228,9 @@ def _class(cls: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _inlined(part: Any, defs: dict[str, Any], inside: tuple[str, ...]) -> Any:
-    """A schema with its definitions where they are referred to: forms need not look them up. What refers to itself is left open."""
+    """Inlines the definitions of a schema, so that forms need not look them up. Recursive
+    references are left open.
+    """
     if isinstance(part, list):
         return [_inlined(one, defs, inside) for one in part]
     if not isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""What runtimes and runs can be told, as types for everything that runs programs."""
+"""The settings of runtimes and runs, as types for all functions that run programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiffany._retention import Retention
 
 
 class RunSettings(TypedDict, total=False):
-    """What `tiffany.run` takes for a run that is not durable."""
+    """The settings of `tiffany.run` for a run that is not durable."""
 
     env: Mapping[str, Any] | None
     handlers: Sequence[_core._Handler] | None
@@ -29,13 +29,13 @@ class RunSettings(TypedDict, total=False):
 
 
 class ReplaySettings(RunSettings, total=False):
-    """What is taken to run the code of a durable run again."""
+    """The settings for running the code of a durable run again."""
 
     redact: Iterable[str]
 
 
 class Settings(ReplaySettings, total=False):
-    """What `tiffany.Runtime` takes."""
+    """The settings of `tiffany.Runtime`."""
 
     wal: str | os.PathLike[str] | None
     workflows: Iterable[Callable[..., Any]]

@@ -1,4 +1,6 @@
-"""Runtimes that several coroutines of one loop of asyncio share: one for each directory, opened by the first and closed by the last."""
+"""Runtimes shared by several coroutines of one asyncio event loop: one for each directory, opened
+by the first and closed by the last.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tiffany.errors import OtherLoopError, OtherSettingsError, WrongThreadError
 
 
 class _Shared:
-    """A runtime, and how many use it."""
+    """A runtime, and the number of its users."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = _compared(settings)
@@ -28,14 +30,16 @@ class _Shared:
         self.users = 0
 
     def is_left(self) -> bool:
-        """Nobody can use it any more: its loop ended while a call still waited, or it is another process's, which this one was forked from."""
+        """Whether the runtime can no longer be used: its loop ended while a call was waiting, or it
+        belongs to the process that this one was forked from.
+        """
         return self.is_foreign() or self.guest.loop.is_closed()
 
     def is_foreign(self) -> bool:
         return self.process != os.getpid()
 
     def check(self, directory: str, settings: Settings) -> None:
-        """An error if it is not what these settings ask for."""
+        """Raises an error if the runtime does not match these settings."""
         if self.guest.loop is not asyncio.get_running_loop():
             raise OtherLoopError(
                 f"{directory} is in use by another event loop of this process [TFY0222]; await `arun` on that "
@@ -53,11 +57,13 @@ class _Shared:
 
 _BY_DIRECTORY: dict[str, _Shared] = {}
 _LOCK = threading.RLock()
-"""Whoever opens or closes one of them has it. The end of a coroutine that was left may come in between, on the same thread."""
+"""Held while a shared runtime is opened or closed. It is reentrant, because the end of an abandoned
+coroutine may come in between on the same thread.
+"""
 
 
 def _renew_lock() -> None:
-    """In a forked process: the thread that had it may not be there."""
+    """Replaces the lock in a forked process, where the thread that held it may not exist."""
     global _LOCK
     _LOCK = threading.RLock()
 
@@ -72,14 +78,18 @@ _DEFAULTS = {
 
 
 def _compared(settings: Settings) -> dict[str, Any]:
-    """Those settings of a runtime that all who share it have in common. Workflows are added to those that are there."""
+    """Returns the settings that all users of a shared runtime must have in common. Workflows are
+    added to the existing ones.
+    """
     asked: dict[str, Any] = {**_DEFAULTS, **settings}
     return {name: asked[name] for name in _DEFAULTS}
 
 
 @contextlib.contextmanager
 def guest_of(directory: str | os.PathLike[str], settings: Settings) -> Generator[Guest, None, None]:
-    """The runtime of a directory in the hands of the running loop, which stays open for as long as a call uses it."""
+    """Returns the runtime of a directory, driven by the running event loop. It stays open while a
+    call uses it.
+    """
     key = _key(directory)
     with _LOCK:
         shared = _found(key, settings)
@@ -95,7 +105,7 @@ def guest_of(directory: str | os.PathLike[str], settings: Settings) -> Generator
 
 
 def close_left(directory: str | os.PathLike[str]) -> None:
-    """Closes the runtime of a directory whose loop was closed while calls were pending."""
+    """Closes the runtime of a directory whose event loop was closed while calls were pending."""
     with _LOCK:
         _close_left(_key(directory))
 
@@ -121,7 +131,7 @@ def _close_left(key: str) -> None:
 
 
 def _found(key: str, settings: Settings) -> _Shared:
-    """The runtime of a directory, opened if there is none."""
+    """Returns the runtime of a directory, opening it if necessary."""
     _close_left(key)
     shared = _BY_DIRECTORY.get(key)
     if shared is None:

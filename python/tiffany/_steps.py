@@ -1,4 +1,6 @@
-"""``@step``: functions whose calls are steps of durable runs. What it accepts is looked at here; the rest is in Rust."""
+"""``@step``: functions whose calls are steps of durable runs. This module checks the options; the
+rest is in Rust.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ KINDS = ("idempotent", "at_most_once", "transactional", "pure")
 
 
 class _Decorator(Protocol):
-    """Makes steps of functions."""
+    """Turns functions into steps."""
 
     @overload
     def __call__(
@@ -31,7 +33,7 @@ class _Decorator(Protocol):
 
 
 class _Transactional(Protocol):
-    """Makes steps of functions that are given a connection first."""
+    """Turns functions that take a connection first into steps."""
 
     def __call__(self, function: Callable[Concatenate[Any, _P], _T], /) -> _core.Step[_P, _T]: ...
 
@@ -68,26 +70,29 @@ def step(
     no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
 ) -> _Decorator: ...
 def step(function: Any = None, /, **options: Any) -> Any:
-    """Makes a function a step: work that a run does in the world, once.
+    """Makes a function a step: work outside the program that a run executes once.
 
-    Calling it gives a call, to be yielded or awaited. What it is given and what it returns are written down; a run that is
-    resumed gets the result from there. A plain function runs on a thread, an ``async def`` as a task of asyncio on a loop
-    in a thread.
+    Calling a step returns a call object, to be yielded or awaited. Its arguments and its result are
+    recorded; a resumed run gets the result from the log. A plain function runs on a thread, an
+    ``async def`` as an asyncio task on an event loop in a thread.
 
     ``retries``
-        how often it is tried again after an exception, with waits as ``backoff`` says (seconds, or a `Backoff`);
-        exceptions of the classes in ``no_retry`` are not worth it.
+        how often the step is retried after an exception, with delays set by ``backoff`` (seconds,
+        or a `Backoff`); exceptions of the classes in ``no_retry`` are not retried.
     ``timeout``, ``heartbeat``
-        how long an attempt may take, and how often it must give a sign by ``attempt().heartbeat()``, in seconds.
+        how long an attempt may take, and the interval within which it must call
+        ``attempt().heartbeat()``, in seconds.
     ``kind``
-        ``"idempotent"``: after a crash it is done again, with the same key. ``"at_most_once"``: it is not; its task gets an
-        `InDoubtError`, or waits for a person with ``hold_in_doubt=True``. ``"transactional"``: it is done in a transaction of ``db``, exactly once.
-        ``"pure"``: it changes nothing outside, and does not wait for the disk.
+        ``"idempotent"``: after a crash the step is repeated, with the same key. ``"at_most_once"``:
+        it is not repeated; its task gets an `InDoubtError`, or waits for a person with
+        ``hold_in_doubt=True``. ``"transactional"``: it runs in a transaction of ``db``, exactly
+        once. ``"pure"``: it changes nothing outside the program, and does not wait for the disk.
     ``queue``
-        the queue it stands in, one of those the runtime has.
+        the queue in which the step waits, one of the runtime's queues.
     ``db``, ``table``
-        for transactional steps: a function that connects to SQLite (`sqlite3`) or PostgreSQL (`psycopg`), or a pool of the
-        latter; the step's function is given the connection first. Keys and results are kept in ``table``.
+        for transactional steps: a function that connects to SQLite (`sqlite3`) or PostgreSQL
+        (`psycopg`), or a PostgreSQL connection pool; the step's function gets the connection as its
+        first argument. Keys and results are stored in ``table``.
 
     >>> import tiffany
     >>> @step(retries=2)
@@ -128,11 +133,13 @@ def _make(options: dict[str, Any], function: Any) -> Any:
 
 
 _NAMED: dict[tuple[str, str], str] = {}
-"""The functions at the top of modules that are steps, by module and name of the step."""
+"""The module-level functions that are steps, by module and step name."""
 
 
 def _only_one(name: str, function: Any) -> None:
-    """An error if another function of the same module is a step of this name: the log could not tell them apart."""
+    """Raises an error if another function of the same module is a step with this name, because the
+    log could not tell them apart.
+    """
     module = getattr(function, "__module__", None)
     qualname = getattr(function, "__qualname__", "<locals>")
     if not isinstance(module, str) or "<" in qualname:
@@ -150,7 +157,7 @@ def _seconds(name: str, given: Any) -> float | None:
 
 
 class _Options:
-    """What a step was decorated with."""
+    """The options of a step."""
 
     def __init__(
         self,
@@ -186,7 +193,9 @@ class _Options:
             self.backoff = Backoff() if first is None else Backoff(first=first)
 
     def settings(self, name: str, is_async: bool) -> dict[str, Any]:
-        """As the runtime has them. What makes no sense is an error at the decorator."""
+        """Returns the options in the form that the runtime takes. Invalid options are an error at
+        the decorator.
+        """
         if self.kind not in KINDS:
             raise bad(
                 f"the step `{name}` is of the kind {self.kind!r}; there are {', '.join(KINDS)}"
@@ -238,7 +247,7 @@ _OPTIONS = [*inspect.signature(_Options).parameters]
 
 
 def _parameters(function: Any, has_connection: bool) -> dict[str, Any]:
-    """The parameters of a function: which can be given by position, and how many must be."""
+    """Returns the parameters of a function: which can be positional, and how many are required."""
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     if has_connection:

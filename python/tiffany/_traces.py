@@ -1,4 +1,6 @@
-"""Where an exception was raised, in the form in which that is written down: lines that people read, without the values of variables."""
+"""Tracebacks in the form in which they are recorded: readable lines, without the values of
+variables.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _FIRST, _LAST = 4, 12
 
 
 def of(lines: TracebackType) -> tuple[str, int, list[str]] | None:
-    """The innermost line that is the program's own, and the way there.
+    """Returns the innermost line that belongs to the program, and the lines that lead to it.
 
     >>> def fail(): raise ValueError("no tea")
     >>> try: fail()

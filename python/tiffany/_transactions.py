@@ -1,7 +1,8 @@
-"""Transactional steps over connections of `sqlite3` and `psycopg`: what a step does, its key and its result are written in one
-transaction, so it happens exactly once.
+"""Transactional steps with `sqlite3` and `psycopg` connections: the changes of a step, its key and
+its result are written in one transaction, so the step happens exactly once.
 
-The table is the one of the Rust crates ``tiffany-sqlite`` and ``tiffany-postgres``. Neither driver is imported here.
+The table is the one of the Rust crates ``tiffany-sqlite`` and ``tiffany-postgres``. Neither driver
+is imported here.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from tiffany.errors import OtherKeyError, _InDoubt
 
 Stage = Callable[[str, Any], None]
 on_stage: Stage | None = None
-"""Called between the parts of each attempt, for tests that end the process there."""
+"""Called between the stages of each attempt, for tests that end the process there."""
 
 
 class Transact:
-    """Does the work of a step in a transaction."""
+    """Executes a step in a transaction."""
 
     def __init__(self, db: Any, table: str) -> None:
         self._db, self._table = db, table
 
     def __call__(self, function: Any, attempt: Any, args: Any, kwargs: Any) -> str:
-        """The result as it is written down."""
+        """Executes the step and returns its encoded result."""
         with self._connection() as connection:
             one = _dialect(connection)(connection, self._table, attempt)
             one.prepare()
@@ -75,11 +76,11 @@ class _Attempt:
         self.run = self.key.split("/")[0]
 
     def quoted(self, table: str) -> str:
-        """A name as SQL has it."""
+        """Quotes a name for SQL."""
         return '"' + table.replace('"', '""') + '"'
 
     def checked(self, birth: str, step: str) -> None:
-        """An error if the key is another run's."""
+        """Raises an error if the key belongs to another run."""
         if (birth, step) != (self.birth, self.step):
             raise OtherKeyError(
                 f"the key {self.key} in the table `{self.shown}` belongs to the step `{step}` of another run of this id "
@@ -87,22 +88,24 @@ class _Attempt:
             )
 
     def done(self, work: Callable[[], Any]) -> str:
-        """Does the work, and gives its result as it is written down."""
+        """Does the work and returns its encoded result."""
         result: str = _core._encode(work(), f"the result of step `{self.step}`")
         _reached("done", self.attempt_)
         return result
 
     def awaited(self) -> None:
-        """An error if nobody waits for this attempt any more, so that it is undone."""
+        """Raises an error if the run no longer waits for this attempt, so that it is rolled back."""
         if self.attempt_.is_given_up:
             raise RuntimeError("nobody waits for this attempt any more, so it was undone")
 
     def prepare(self) -> None:
-        """Makes the connection ready."""
+        """Prepares the connection."""
         raise NotImplementedError
 
     def attempt(self, work: Callable[[], Any]) -> str:
-        """Does the work in a transaction, unless it was done, and gives its result as it is written down."""
+        """Does the work in a transaction, unless it was already done, and returns its encoded
+        result.
+        """
         raise NotImplementedError
 
 
@@ -114,7 +117,7 @@ class _Sqlite(_Attempt):
                 "the connection is in a transaction already",
                 "let `db` give one that nobody else uses",
             )
-        # The transaction is begun and ended here, and by nobody else.
+        # Only this code begins and ends the transaction.
         if getattr(connection, "autocommit", -1) != -1:
             connection.autocommit = True
         connection.isolation_level = None
@@ -188,7 +191,7 @@ class _Sqlite(_Attempt):
 
 
 class _NoTable(Exception):
-    """The table of keys is not there yet."""
+    """The table of keys does not exist yet."""
 
 
 class _Postgres(_Attempt):
@@ -251,7 +254,7 @@ class _Postgres(_Attempt):
         try:
             transaction.__exit__(None, None, None)
         except psycopg.Error as error:
-            # Without a word of the server nobody knows; with one it did not happen.
+            # Without a reply from the server the outcome is unknown; with one, it did not happen.
             if error.sqlstate is None:
                 raise _InDoubt(f"the line was lost during COMMIT: {error}") from error
             raise

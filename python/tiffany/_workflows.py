@@ -1,6 +1,7 @@
-"""Workflows: the functions that durable runs are started from, and started from again after a restart.
+"""Workflows: the functions that durable runs are started from, and called again after a restart.
 
-A function is known by a name, ``module:qualname`` unless it is given another. Nothing is ever imported by a name out of a log.
+A function is known by a name, ``module:qualname`` unless it is given another. Names in a log never
+cause an import.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ F = TypeVar("F", bound=Function)
 _REGISTERED: dict[str, Function] = {}
 """All workflows of this process, by name."""
 _NAMES: dict[CodeType, str | None] = {}
-"""Their names by their code; ``None`` where two functions have the same."""
+"""The names of workflows by their code; ``None`` where two functions share the same code."""
 
 
 @overload
@@ -41,11 +42,13 @@ def workflow(function: F, /) -> F: ...
 def workflow(*, name: str | None = None) -> Callable[[F], F]: ...
 @known_names_only("@workflow")
 def workflow(function: Function | None = None, /, *, name: str | None = None) -> Any:
-    """Makes a generator function or an ``async def`` known by its name, so that durable runs of it can be started and resumed.
+    """Registers a generator function or an ``async def`` under a name, so that durable runs of it
+    can be started and resumed.
 
-    Calling it still gives a program. A decorator under this one is part of the workflow, if it has ``functools.wraps``; it must leave the
-    arguments as they are. The name is ``module:qualname`` unless another is given; with a name of its own a function
-    can move without its runs being lost.
+    Calling the function still returns a program. Decorators below this one are part of the workflow
+    if they use ``functools.wraps``; they must leave the arguments unchanged. The name is
+    ``module:qualname`` unless another is given. A function with an explicit name can move to
+    another module without losing its runs.
 
     >>> @workflow(name="greeting")
     ... def greet(who):
@@ -59,7 +62,7 @@ def workflow(function: Function | None = None, /, *, name: str | None = None) ->
 
 
 def add(function: Function, name: str | None) -> str:
-    """Makes a function known, or the class of a state machine, and gives its name."""
+    """Registers a function, or the class of a state machine, and returns its name."""
     chosen = name or default_name(function)
     known = _REGISTERED.get(chosen)
     if known is not None and default_name(known) != default_name(function):
@@ -88,7 +91,9 @@ def _check(function: Any) -> None:
 
 
 def _makes_programs(function: Any) -> bool:
-    """Whether a function gives a program, as far as one can see: a decorator's own function says by ``functools.wraps`` what it is around."""
+    """Whether a function returns a program, as far as that is visible: a decorator's own function
+    declares with ``functools.wraps`` which function it wraps.
+    """
     try:
         inner = inspect.unwrap(function) if callable(function) else None
     except ValueError:
@@ -102,7 +107,7 @@ def _code(function: Function) -> CodeType:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two functions are the same code, with nothing around it. A module that is imported again makes such."""
+    """Whether two functions have the same code and no wrapper, as when a module is imported again."""
     if inspect.isclass(one) or inspect.isclass(other):
         return False
     if inspect.unwrap(one).__closure__ or inspect.unwrap(other).__closure__:
@@ -111,7 +116,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def default_name(function: Function) -> str:
-    """The name of a function that was given no other.
+    """Returns the name of a function that was given no other.
 
     >>> default_name(default_name)
     'tiffany._workflows:default_name'
@@ -120,7 +125,9 @@ def default_name(function: Function) -> str:
 
 
 def name_of(function: Function) -> str:
-    """The name of a function that can be submitted. It becomes a workflow if it is none yet and stands at the top of a module."""
+    """Returns the name of a function that can be submitted. A function at the top level of a module
+    becomes a workflow if it is not one yet.
+    """
     machine = _agents.name_of(function)
     if machine is not None:
         return machine
@@ -140,7 +147,7 @@ def name_of(function: Function) -> str:
 
 
 def _at_module_level(name: str) -> Function | None:
-    """The function that stands under a name at the top of a module."""
+    """Returns the function with this name at the top level of a module."""
     module, _, qualname = name.partition(":")
     return next(filter(None, (_found(top, qualname) for top in modules(module))), None)
 
@@ -169,7 +176,7 @@ def _frame(program: Any) -> tuple[CodeType, FrameType]:
 
 
 def of_program(program: Any) -> tuple[str, Function, dict[str, Any]]:
-    """The name, the function and the arguments of a program that was not started."""
+    """Returns the name, the function and the arguments of a program that was not started."""
     code, frame = _frame(program)
     registered = _NAMES.get(code)
     if registered is not None:
@@ -193,7 +200,7 @@ def of_program(program: Any) -> tuple[str, Function, dict[str, Any]]:
 
 
 def arguments(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What a function is given, by the names of its parameters, with those that have a default."""
+    """Returns the arguments of a function by the names of its parameters, including defaults."""
     try:
         bound = _signature(function).bind(*args, **kwargs)
     except TypeError as error:
@@ -210,7 +217,9 @@ def _signature(function: Function) -> inspect.Signature:
 
 
 def _parameters(function: Function) -> str | None:
-    """The parameters of a function as they are written; what cannot be shown is not."""
+    """Returns the parameters of a function as they are written, omitting those that cannot be
+    shown.
+    """
     try:
         signature = _signature(function).replace(return_annotation=inspect.Signature.empty)
         return str(signature)[1:-1]
@@ -219,7 +228,7 @@ def _parameters(function: Function) -> str | None:
 
 
 class Functions:
-    """The functions of one runtime, and what is said about its runs. The runtime asks this."""
+    """The functions of one runtime, and the reports about its runs. The runtime calls its methods."""
 
     def __init__(self, given: Iterable[Function] = ()) -> None:
         self.given: dict[str, Function] = {}
@@ -227,8 +236,9 @@ class Functions:
             self.add(name_of(function), function)
 
     def add(self, name: str, function: Function) -> None:
-        """Adds a function, or the class of a state machine, under its name. Another one of that name is an error: which of them a run
-        means could not be told."""
+        """Adds a function, or the class of a state machine, under its name. A second one with that
+        name is an error, because runs could not tell them apart.
+        """
         known = self.given.setdefault(name, function)
         if known is not function and not _is_same(known, function):
             raise bad(
@@ -237,7 +247,9 @@ class Functions:
             )
 
     def listed(self) -> list[tuple[str, str | None, str | None, str | None]]:
-        """Those that runs can be started from: names, parameters, the same as JSON Schemas, and what their authors say of them."""
+        """Returns the functions that runs can be started from: names, parameters, their JSON
+        Schemas, and descriptions.
+        """
         functions = {**_REGISTERED, **self.given}
         return [
             (name, _parameters(functions[name]), *_schema.described(functions[name]))
@@ -245,14 +257,16 @@ class Functions:
         ]
 
     def find(self, name: str, again: bool) -> Function | None:
-        """The function of this name. To bring a run back (``again``) it may be any at the top of a module that is there."""
+        """Finds the function with this name. To resume a run (``again``), any function at the top
+        level of an imported module will do.
+        """
         found = self.given.get(name) or _REGISTERED.get(name)
         if found is None and again:
             found = _at_module_level(name)
         return found
 
     def program(self, function: Function, given: Any, is_asked: bool) -> Any:
-        """The program of a function with this input: an object with its parameters."""
+        """Returns the program of a function with this input, an object with its parameters."""
         signature = _signature(function)
         if given is None:
             given = {}
@@ -286,11 +300,11 @@ class Functions:
         return function(*bound.args, **bound.kwargs)
 
     def note(self) -> str:
-        """What the code of a run may depend on, besides itself."""
+        """Returns what the code of a run may depend on, besides itself."""
         return _NOTE
 
     def suspects(self, note: str) -> str | None:
-        """Why a run may do something else than it did."""
+        """Returns possible reasons why a run behaves differently from before."""
         if not _seed_differs(note):
             return None
         return (
@@ -299,12 +313,14 @@ class Functions:
         )
 
     def source(self, file: str, line: int) -> str:
-        """How a line reads now."""
+        """Returns the current text of a line."""
         linecache.checkcache(file)
         return linecache.getline(file, line).strip()
 
     def source_then(self, file: str, line: int, then: float) -> str:
-        """How a line read at this time, or nothing if its file was written since."""
+        """Returns the text of a line at a given time, or nothing if its file has been written
+        since.
+        """
         try:
             is_same = os.stat(file).st_mtime < then
         except OSError:
@@ -312,12 +328,12 @@ class Functions:
         return self.source(file, line) if is_same else ""
 
     def paused(self, run: str, error: str) -> None:
-        """Says that a run cannot go on."""
+        """Reports that a run cannot continue."""
         _warn(f"run {run} cannot go on and is paused: {error}", PausedRunWarning)
 
 
 def _unfit(function: Function, why: str) -> UnreadableError:
-    """The error for an input that a function does not take, with one that it does."""
+    """Returns the error for an input that a function does not accept, with an example that it does."""
     takes = _parameters(function)
     takes = f"({takes})" if takes else "nothing"
     return UnreadableError(
@@ -342,7 +358,7 @@ def _seed_differs(note: str) -> bool:
 
 
 def _warn(message: str, category: type[Warning]) -> None:
-    """Warns at the line that is not tiffany's own."""
+    """Warns at the first line outside tiffany."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("tiffany"):
         level, frame = level + 1, frame.f_back
@@ -350,6 +366,6 @@ def _warn(message: str, category: type[Warning]) -> None:
 
 
 def encoded(name: str, arguments: dict[str, Any]) -> str:
-    """The arguments of a workflow in the form in which they are recorded."""
+    """Returns the arguments of a workflow in the form in which they are recorded."""
     text: str = _core._encode(arguments, f"the arguments of workflow `{name}`")
     return text

@@ -1,13 +1,14 @@
-"""Values as JSON text and back: what a durable run writes down of what its steps return.
+"""Values as JSON text and back, as durable runs record the results of their steps.
 
-What comes back is equal to what went in, and of the same type. A run is given the value that comes back when it runs for
-the first time too, so that it never sees anything else when it is brought back.
+A decoded value is equal to the original and of the same type. A run gets the decoded value when it
+runs for the first time too, so that it never sees anything else when it is resumed.
 
-What JSON has is written as it is: ``None``, ``bool``, ``int`` of any size, ``float``, ``str``, ``list``, and ``dict`` with
-texts as keys. These are written as objects with a tag: ``tuple``, ``set``, ``frozenset``, any other ``dict``, ``bytes``,
-``bytearray``, ``complex``, ``range``, numbers that are not finite; ``datetime``, ``date``, ``time``, ``timedelta`` and time
-zones; ``Decimal``, ``Fraction``, ``UUID``, paths; members of enums; dataclasses, named tuples, pydantic models (version 2);
-exceptions.
+Values that JSON has are written as they are: ``None``, ``bool``, ``int`` of any size, ``float``,
+``str``, ``list``, and ``dict`` with strings as keys. These are written as objects with a tag:
+``tuple``, ``set``, ``frozenset``, any other ``dict``, ``bytes``, ``bytearray``, ``complex``,
+``range``, numbers that are not finite; ``datetime``, ``date``, ``time``, ``timedelta`` and time
+zones; ``Decimal``, ``Fraction``, ``UUID``, paths; members of enums; dataclasses, named tuples,
+pydantic models (version 2); exceptions.
 
 >>> import datetime
 >>> encode({"due": datetime.date(2026, 11, 5), "tags": {"b", "a"}, "size": (3, 4)})
@@ -15,17 +16,18 @@ exceptions.
 >>> decode('{"$tuple":[3,4]}')
 (3, 4)
 
-Everything else is an error that names the place, before anything is written:
+Any other value raises an error that names its place, before anything is written:
 
 >>> encode({"orders": [{"lock": object()}]})
 Traceback (most recent call last):
     ...
 tiffany.errors.NotSerializableError: a value cannot be recorded at `.orders[0].lock`: a `object` has no form in JSON [TFY0034]; use plain values, dataclasses, enums or pydantic models, or teach the codec this type with `tiffany.codec.register`
 
-A subclass of ``list``, ``str`` or another of these types is an error too, because it would come back as its base. Two places
-of a value that hold the same list come back with a list each. Instances are made again from their fields: neither
-``__init__`` nor ``__post_init__`` nor a validator runs. Classes are found by module and name among what the program has
-imported; nothing is imported because a log says so. A dataclass or model may get new fields if they have defaults.
+A subclass of ``list``, ``str`` or another of these types is an error too, because it would be
+decoded as its base class. If two places of a value hold the same list, each gets its own list when
+decoded. Instances are rebuilt from their fields: neither ``__init__`` nor ``__post_init__`` nor a
+validator runs. Classes are looked up by module and name among the imported modules; a log never
+causes an import. A dataclass or model may get new fields if they have defaults.
 """
 
 from __future__ import annotations
@@ -61,13 +63,15 @@ T = TypeVar("T")
 def register(
     type: type[T], name: str, encode: Callable[[T], object], decode: Callable[[Any], T]
 ) -> None:
-    """Teach the codec a type of your own.
+    """Adds support for your own type to the codec.
 
-    ``encode`` turns an instance into something that the codec knows, ``decode`` turns that back. ``name`` is what the type
-    is called in the log; do not change it while there are runs that use it. Register before a run starts or goes on.
+    ``encode`` converts an instance to a value that the codec knows, and ``decode`` converts it
+    back. ``name`` is the name of the type in the log; do not change it while there are runs that
+    use it. Register a type before a run starts or is resumed.
 
-    It is for instances of exactly this type, and goes before the ways that are built in. A subclass needs its own. The
-    types that JSON has cannot be registered. Any thread may call this; all runs of the process share what it says.
+    The functions are used for instances of exactly this type, and take precedence over the built-in
+    ways. A subclass needs its own registration. Types that JSON has cannot be registered. Any
+    thread may call this function; it applies to all runs of the process.
 
     >>> class Money:
     ...     def __init__(self, cents: int) -> None:
@@ -82,19 +86,21 @@ def register(
 
 
 class Codec(Protocol):
-    """What ``plug`` takes: an object that is asked for every value that JSON does not have."""
+    """The object that ``plug`` takes. It is called for every value that JSON does not have."""
 
     def encode(self, value: Any, /) -> object:
-        """Something that the codec knows, or ``NotImplemented``."""
+        """Returns a value that the codec knows, or ``NotImplemented``."""
 
     def decode(self, tag: str, payload: Any, /) -> object:
-        """The value again, or ``NotImplemented``. ``tag`` is the name of its class: ``module:class``."""
+        """Returns the original value, or ``NotImplemented``. ``tag`` is the name of its class:
+        ``module:class``.
+        """
 
 
 def plug(codec: Codec) -> None:
-    """Ask an object of your own first, for all types that are not registered.
+    """Adds an object that is called first for all types that are not registered.
 
-    Several may be plugged; they are asked in this order.
+    Several objects may be added; they are called in the order in which they were added.
 
     >>> import re
     >>> class Patterns:
@@ -115,5 +121,5 @@ def plug(codec: Codec) -> None:
 
 
 def unplug(codec: Codec) -> bool:
-    """Ask it no more. Whether it was plugged."""
+    """Removes an object added with ``plug``. Returns whether it had been added."""
     return codec_unplug(codec)

@@ -1,4 +1,6 @@
-"""Durable runs: workflows, steps, messages, and what is told of them. All of it can be imported from `tiffany` itself."""
+"""Durable runs: workflows, steps, messages, and related types. All names can also be imported from
+`tiffany` itself.
+"""
 
 from __future__ import annotations
 

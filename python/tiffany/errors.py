@@ -1,4 +1,4 @@
-"""The exceptions of tiffany. Each has the code under which the book explains it."""
+"""The exceptions of tiffany. Each has a code, which the book explains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import cast
 
 
 class TiffanyError(Exception):
-    """Anything that tiffany itself says went wrong."""
+    """The base class of tiffany's own errors."""
 
     code: str = "TFY0001"
 
@@ -18,7 +18,7 @@ class TaskCancelledError(TiffanyError):
 
 
 class PanickedError(TiffanyError):
-    """Rust code of a task, or tiffany's own, stopped at a bug."""
+    """Rust code of a task, or tiffany's own, panicked because of a bug."""
 
     code = "TFY0002"
 
@@ -30,7 +30,7 @@ class OutsideTaskError(TiffanyError, RuntimeError):
 
 
 class UnknownTaskError(TiffanyError, LookupError):
-    """There is no such task, or its result is gone."""
+    """The task does not exist, or its result is gone."""
 
     code = "TFY0007"
 
@@ -42,13 +42,13 @@ class ForeignRunError(TiffanyError, ValueError):
 
 
 class AlreadySettledError(TiffanyError):
-    """The promise was settled before; the first value stays."""
+    """The promise was already settled; the first value stays."""
 
     code = "TFY0009"
 
 
 class UnknownPromiseError(TiffanyError, LookupError):
-    """There is no such promise, or its run is over."""
+    """The promise does not exist, or its run has finished."""
 
     code = "TFY0010"
 
@@ -60,13 +60,13 @@ class BadDescriptorError(TiffanyError, OSError):
 
 
 class BadArgumentError(TiffanyError, TypeError, ValueError):
-    """An argument that no call of this kind can have: one of the wrong type, one out of range, or one by a name that is not known."""
+    """An argument is invalid: it has the wrong type, is out of range, or has an unknown name."""
 
     code = "TFY0032"
 
 
 class LimitError(TiffanyError):
-    """The run used up more than it may."""
+    """The run exceeded one of its limits."""
 
     code = "TFY0014"
 
@@ -90,13 +90,13 @@ class NotDurableError(TiffanyError):
 
 
 class WrongTypeError(TiffanyError, TypeError):
-    """A value is of another type than the one who takes it wants."""
+    """A value has another type than its receiver expects."""
 
     code = "TFY0021"
 
 
 class NoSuchKeyError(TiffanyError, KeyError):
-    """The shared environment has no such key."""
+    """The shared environment does not have this key."""
 
     code = "TFY0022"
 
@@ -110,7 +110,7 @@ class ChannelClosedError(TiffanyError):
 
 
 class DeadlockError(TiffanyError):
-    """Nothing is left that could wake the run."""
+    """No task of the run can make progress, and nothing is left that could wake one."""
 
     code = "TFY0024"
 
@@ -122,39 +122,39 @@ class NestedRuntimeError(TiffanyError, RuntimeError):
 
 
 class AbandonedError(TiffanyError):
-    """The promise was dropped unsettled."""
+    """The promise was dropped before it was settled."""
 
     code = "TFY0026"
 
 
 class TimedOutError(TiffanyError, TimeoutError):
-    """It took longer than allowed."""
+    """An operation took longer than its time limit."""
 
     code = "TFY0028"
 
 
 class GoneError(TiffanyError, LookupError):
-    """A channel, a lock, a group or a runtime that is no more."""
+    """A channel, a lock, a group or a runtime no longer exists."""
 
     code = "TFY0031"
 
 
 class NotSerializableError(TiffanyError, TypeError):
-    """A value that has to be written down cannot be. `path` is the place inside it."""
+    """A value that has to be recorded cannot be encoded. `path` is the place inside it."""
 
     code = "TFY0034"
     path: str = "."
 
 
 class UnreadableError(TiffanyError, ValueError):
-    """What was written down cannot be read as the type that is wanted. `path` is the place inside it."""
+    """A recorded value cannot be read as the expected type. `path` is the place inside it."""
 
     code = "TFY0035"
     path: str = "."
 
 
 class DivergedError(TiffanyError):
-    """A durable run did something else than its log says it did."""
+    """A durable run behaved differently from what its log says."""
 
     code = "TFY0036"
 
@@ -166,43 +166,43 @@ class OtherRunError(TiffanyError):
 
 
 class UnregisteredError(TiffanyError, LookupError):
-    """No workflow of this name is registered."""
+    """No workflow with this name is registered."""
 
     code = "TFY0038"
 
 
 class LogFailedError(TiffanyError):
-    """The log has stopped, and with it all that needs it."""
+    """The log has stopped, and everything that needs it has stopped too."""
 
     code = "TFY0039"
 
 
 class InDoubtError(TiffanyError):
-    """A step that must not be done twice was cut off, and nobody knows whether it happened."""
+    """A step that must not run twice was interrupted, and it is not known whether it happened."""
 
     code = "TFY0040"
 
 
 class NoSuchRunError(TiffanyError, LookupError):
-    """The log has no run of this identity."""
+    """The log does not contain this run."""
 
     code = "TFY0041"
 
 
 class RunOverError(TiffanyError):
-    """The run is over: it takes no messages and answers no questions."""
+    """The run has finished: it accepts no messages and answers no queries."""
 
     code = "TFY0042"
 
 
 class NotACallError(TiffanyError, TypeError):
-    """Something was yielded or awaited that is no call."""
+    """An object was yielded or awaited that is not a call."""
 
     code = "TFY0045"
 
 
 class WrongThreadError(TiffanyError, RuntimeError):
-    """A runtime was used on another thread than its own."""
+    """A runtime was used on a thread other than its own."""
 
     code = "TFY0046"
 
@@ -214,7 +214,7 @@ class ForkedError(TiffanyError, RuntimeError):
 
 
 class AlreadyBegunError(TiffanyError, RuntimeError):
-    """A program was to run that had begun before; each call of its function gives a new one."""
+    """A program was passed that had already started; each call of its function returns a new one."""
 
     code = "TFY0048"
 
@@ -226,13 +226,13 @@ class SubinterpreterError(TiffanyError, ImportError):
 
 
 class UnreachableError(TiffanyError):
-    """Who has to do it does not answer, or no process has the directory."""
+    """The process that owns the directory does not answer, or no process owns it."""
 
     code = "TFY0043"
 
 
 class NoSuchQuestionError(TiffanyError, LookupError):
-    """The run answers no question of this name."""
+    """The run does not answer a query with this name."""
 
     code = "TFY0044"
 
@@ -244,85 +244,87 @@ class OtherKeyError(TiffanyError):
 
 
 class StepFailedError(TiffanyError):
-    """A step ended with an exception that cannot be made again from what was written down."""
+    """A step ended with an exception that cannot be rebuilt from its record."""
 
     code = "TFY0052"
 
 
 class NotUndoneError(TiffanyError):
-    """A saga failed, and not all that it had done could be undone."""
+    """A saga failed, and not all of its steps could be undone."""
 
     code = "TFY0051"
 
 
 class NotEndingError(TiffanyError, RuntimeError):
-    """A generator or coroutine yielded again when it was to end. It is left as it is, and Python shows this."""
+    """A generator or coroutine yielded again when it was closed. It is left as it is, and Python
+    prints this.
+    """
 
     code = "TFY0054"
 
 
 class SharedLoopError(TiffanyError, RuntimeError):
-    """A coroutine was about to stop a loop of asyncio that others use."""
+    """A coroutine tried to stop an asyncio event loop that others use."""
 
     code = "TFY0056"
 
 
 class NoPyosSchedulerError(TiffanyError, TypeError):
-    """A call of ``tiffany.pyos`` was yielded where no scheduler of ``tiffany.pyos`` runs."""
+    """A call of ``tiffany.pyos`` was yielded outside a scheduler of ``tiffany.pyos``."""
 
     code = "TFY0057"
 
 
 class NoBackupError(TiffanyError, LookupError):
-    """A directory is no backup."""
+    """A directory is not a backup."""
 
     code = "TFY0087"
 
 
 class DamagedBackupError(TiffanyError):
-    """A backup is not as it was written."""
+    """A backup has changed since it was written."""
 
     code = "TFY0088"
 
 
 class OtherLogError(TiffanyError):
-    """A directory has the backup of another log."""
+    """A directory contains the backup of another log."""
 
     code = "TFY0089"
 
 
 class NotEmptyError(TiffanyError):
-    """A log was to be restored, or a backup taken, where something is."""
+    """The target directory of a restore or a backup is not empty."""
 
     code = "TFY0090"
 
 
 class LogInUseError(TiffanyError):
-    """Another process has the log."""
+    """Another process owns the log."""
 
     code = "TFY0101"
 
 
 class LogError(TiffanyError):
-    """A log cannot be read or written. Each cause has a code of its own."""
+    """A log cannot be read or written. Each cause has its own code."""
 
     code = "TFY0102"
 
 
 class NoRecordError(TiffanyError, LookupError):
-    """A run has no record of this number."""
+    """A run does not have a record with this number."""
 
     code = "TFY0115"
 
 
 class NotAnAnswerError(TiffanyError, ValueError):
-    """A record that answers nothing was to be changed in a fork."""
+    """A fork was to change a record that is not an answer."""
 
     code = "TFY0116"
 
 
 class NotForkableError(TiffanyError, ValueError):
-    """A run cannot be forked there."""
+    """A run cannot be forked at this record."""
 
     code = "TFY0117"
 
@@ -334,7 +336,7 @@ class OtherShapeError(TiffanyError, ValueError):
 
 
 class NotAllowedError(TiffanyError):
-    """A fork needs an effect that its parent has no answer for and that nobody has allowed."""
+    """A fork needs a step that its parent has no answer for and that was not allowed."""
 
     code = "TFY0119"
 
@@ -352,7 +354,7 @@ class NoDescriptorError(TiffanyError):
 
 
 class HalfRestoredError(TiffanyError):
-    """A log was not restored to its end."""
+    """A restore of the log did not finish."""
 
     code = "TFY0120"
 
@@ -364,37 +366,37 @@ class RestlessError(TiffanyError):
 
 
 class BackupStoppedError(TiffanyError):
-    """A backup or a restore did not come to its end."""
+    """A backup or a restore was stopped before its end."""
 
     code = "TFY0122"
 
 
 class CannotContinueError(TiffanyError):
-    """A run cannot begin anew here."""
+    """A run cannot call ``continue_as`` here."""
 
     code = "TFY0125"
 
 
 class NoSnapshotError(TiffanyError):
-    """A run cannot be written down as a whole."""
+    """A run cannot be saved as a snapshot."""
 
     code = "TFY0126"
 
 
 class NotRestoredError(TiffanyError):
-    """What was written down of a run cannot be made a run again."""
+    """A run cannot be restored from its snapshot."""
 
     code = "TFY0127"
 
 
 class RunRemovedError(TiffanyError):
-    """The run was removed; its id stays taken."""
+    """The run was removed; its id stays reserved."""
 
     code = "TFY0130"
 
 
 class RunCompactedError(TiffanyError):
-    """Of the run only its beginning and its end are left."""
+    """The run was compacted: only its beginning and its end are left."""
 
     code = "TFY0131"
 
@@ -412,43 +414,47 @@ class NotHeldError(TiffanyError):
 
 
 class InboxFullError(TiffanyError):
-    """The run has too many messages that it has not received."""
+    """The run has too many messages that it has not received yet."""
 
     code = "TFY0237"
 
 
 class InterruptedStepError(TiffanyError):
-    """An async step kept the loop that all async steps share for too long, and was interrupted."""
+    """An async step blocked the event loop that all async steps share for too long, and was
+    interrupted.
+    """
 
     code = "TFY0240"
 
 
 class InterruptedCodeError(TiffanyError):
-    """Code outside turns, such as what reads an input or answers a question, took too long and was interrupted."""
+    """Code outside a task's turn, such as code that reads an input or answers a query, took too
+    long and was interrupted.
+    """
 
     code = "TFY0245"
 
 
 class NotOverError(TiffanyError):
-    """The run is not over."""
+    """The run has not finished."""
 
     code = "TFY0132"
 
 
 class NeededByForkError(TiffanyError):
-    """A fork that is not over takes answers from the run."""
+    """An unfinished fork takes answers from the run."""
 
     code = "TFY0133"
 
 
 class ReadTooEarlyError(TiffanyError):
-    """The run is not any more what it was when it was read."""
+    """The run has changed since it was read."""
 
     code = "TFY0134"
 
 
 class NoActivityError(TiffanyError):
-    """Events are of a process, and none has the log."""
+    """Events come from a process, and no process owns the log."""
 
     code = "TFY0150"
 
@@ -460,13 +466,13 @@ class ApprovalTimedOutError(TiffanyError, TimeoutError):
 
 
 class NoSuchApprovalError(TiffanyError, LookupError):
-    """No such question is open."""
+    """There is no open question with this id."""
 
     code = "TFY0181"
 
 
 class ApprovalDecidedError(TiffanyError):
-    """The question has its answer; the first one holds."""
+    """The question has already been answered; the first answer counts."""
 
     code = "TFY0182"
 
@@ -478,37 +484,37 @@ class BadChoiceError(TiffanyError, ValueError):
 
 
 class RejectedError(TiffanyError):
-    """A person said no."""
+    """A person rejected the request."""
 
     code = "TFY0184"
 
 
 class NotTheSameError(TiffanyError):
-    """A run cannot be captured: the code does not do what its log has."""
+    """A run cannot be captured, because the code behaves differently from its log."""
 
     code = "TFY0137"
 
 
 class RedactionError(TiffanyError):
-    """Something cannot be taken out of a log."""
+    """Something cannot be redacted in a log."""
 
     code = "TFY0138"
 
 
 class BadRuleError(TiffanyError):
-    """A rule of redaction cannot be read."""
+    """A redaction rule cannot be read."""
 
     code = "TFY0190"
 
 
 class BadPatternError(TiffanyError):
-    """A pattern of redaction is no regular expression, or one that cannot be followed."""
+    """A redaction pattern is not a regular expression, or uses unsupported features."""
 
     code = "TFY0191"
 
 
 class SecretNameError(TiffanyError):
-    """Something was to be called by a name that has a secret in it."""
+    """A name contains a secret."""
 
     code = "TFY0192"
 
@@ -520,13 +526,13 @@ class UnknownRulesError(TiffanyError):
 
 
 class NoValueError(TiffanyError):
-    """A rule of redaction gives no value to take out."""
+    """A redaction rule has no value to remove."""
 
     code = "TFY0193"
 
 
 class RefusedValueError(TiffanyError, ValueError):
-    """A value from outside the program that no program could read."""
+    """A value from outside the program is one that no program could read."""
 
     code = "TFY0220"
 
@@ -550,31 +556,31 @@ class RunningLoopError(TiffanyError, RuntimeError):
 
 
 class _InDoubt(Exception):
-    """Nobody knows whether a transaction was confirmed; the next attempt finds out."""
+    """It is not known whether a transaction was committed; the next attempt finds out."""
 
 
 class _Ended(Exception):
-    """A step on a loop of asyncio was about to end that loop."""
+    """A step on an asyncio event loop tried to end that loop."""
 
 
 class PausedRunWarning(UserWarning):
-    """A durable run cannot go on with this program."""
+    """A durable run cannot continue with this program."""
 
 
 class NotCrashProofError(TiffanyError, AssertionError):
-    """A crash changed what a workflow does."""
+    """A crash changed the behaviour of a workflow."""
 
     code = "TFY0058"
 
 
 class GoldenLogError(TiffanyError, AssertionError):
-    """Code and the log that was kept of it have parted ways."""
+    """The code differs from its golden log."""
 
     code = "TFY0059"
 
 
 class Cancelled(BaseException):
-    """What a cancelled task gets at its yield. Let it pass after cleaning up.
+    """The exception that a cancelled task gets at its yield. After cleaning up, raise it again.
 
     >>> issubclass(Cancelled, Exception)
     False
@@ -608,7 +614,7 @@ def _again(code: str, args: tuple[object, ...]) -> TiffanyError:
 
 
 def of_code(code: str) -> type[TiffanyError]:
-    """The class of errors with this code, which has it as its own.
+    """Returns the error class with this code, creating one if necessary.
 
     >>> of_code("TFY0024")
     <class 'tiffany.errors.DeadlockError'>

@@ -1,4 +1,6 @@
-"""What a runtime has counted and measured: what ``Runtime.metrics`` gives. The book's chapter "Metrics" says what each one means."""
+"""The metrics of a runtime, as returned by ``Runtime.metrics``. The chapter "Metrics" of the book
+describes each one.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,18 @@ __all__ = ["Histogram", "Metric", "Metrics", "Sample"]
 
 @dataclass(frozen=True)
 class Histogram:
-    """How often which sizes were seen."""
+    """A distribution of observed sizes."""
 
     bounds: tuple[float, ...]
-    """Where each bucket ends; a size that is equal belongs to it."""
+    """The upper bound of each bucket, inclusive."""
     counts: tuple[int, ...]
-    """How often a size was in each bucket, and beyond the last."""
+    """The number of observations in each bucket, and beyond the last one."""
     sum: float
-    """What all sizes add up to."""
+    """The sum of all observed sizes."""
 
     @property
     def count(self) -> int:
-        """How many sizes were seen."""
+        """The number of observations."""
         return sum(self.counts)
 
 
@@ -32,14 +34,14 @@ class Sample:
     """One value of a metric."""
 
     labels: Mapping[str, str]
-    """What tells it from the others of its metric."""
+    """The labels that distinguish it from the other values of its metric."""
     value: float | Histogram
-    """What is measured."""
+    """The measured value."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: its values differ in their labels."""
+    """One metric. Its values differ in their labels."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -49,7 +51,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Metrics:
-    """What a runtime has counted and measured up to now. ``str`` gives it as Prometheus reads it.
+    """The metrics of a runtime at one moment. ``str`` returns them in the Prometheus text format.
 
     >>> import tiffany
     >>> with tiffany.Runtime() as runtime:
@@ -65,7 +67,7 @@ class Metrics:
         return self.text
 
     def value(self, name: str, **labels: str) -> float | Histogram | None:
-        """The value of a metric with these labels; ``None`` if there is none."""
+        """Returns the value of a metric with these labels, or ``None`` if there is none."""
         for metric in self.metrics:
             for sample in metric.samples if metric.name == name else ():
                 if sample.labels == labels:
@@ -74,7 +76,7 @@ class Metrics:
 
 
 def _read(told: tuple[str, str]) -> Metrics:
-    """Makes objects of what the compiled part tells: a text, and the same as JSON."""
+    """Builds the metrics from the compiled part's output: a text, and the same as JSON."""
     text, families = told
     return Metrics(tuple(_metric(family) for family in json.loads(families)["families"]), text)
 

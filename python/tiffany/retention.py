@@ -1,10 +1,12 @@
-"""Runs that are over, and how long they are kept.
+"""Retention of finished runs.
 
-A `Retention` is a rule. A runtime keeps rules by itself, in the background: ``Runtime(wal="wal", retention=[Retention(keep=1000)])``. A program that decides when
-uses the methods `remove`, `compact` and `prune` of a `tiffany.Runtime`, or of what `tiffany.connect` gives for a directory, whether a process has it or not. The other
-classes are what these tell.
+A `Retention` is a rule. A runtime applies its rules in the background: ``Runtime(wal="wal",
+retention=[Retention(keep=1000)])``. To decide yourself when runs are removed, use the methods
+`remove`, `compact` and `prune` of a `tiffany.Runtime`, or of the connection that `tiffany.connect`
+returns for a directory, whether or not a process owns it. The other classes are the results of
+these methods.
 
-Runs that are not over are never touched, and neither is the parent of a fork that is not over.
+Unfinished runs are never touched, and neither is the parent of an unfinished fork.
 """
 
 from __future__ import annotations

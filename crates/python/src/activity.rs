@@ -70,17 +70,18 @@ fn parts(told: Told) -> Parts {
 
 #[pymethods]
 impl Events {
-    /// Tells one hub from those of other processes.
+    /// The number that identifies this hub among those of other processes.
     fn epoch(&self) -> u64 {
         self.hub.epoch()
     }
 
-    /// How many events it has lost so far.
+    /// The number of events lost so far.
     fn lost(&self) -> u64 {
         self.lock().as_ref().map_or(0, Subscription::lost)
     }
 
-    /// The next one, waiting so many seconds at most. `None`: there is no more. `False`: nothing came in time.
+    /// Waits for the next event, at most this many seconds. Returns `None` if there are no more,
+    /// and `False` if none arrived in time.
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Next> {
         let limit = timeout.map(|time| Duration::try_from_secs_f64(time).unwrap_or(Duration::MAX));
         let begun = std::time::Instant::now();
@@ -101,7 +102,8 @@ impl Events {
         }
     }
 
-    /// The next one if there is one; if not, `wake` is called once there is, on another thread. `None`: there is no more. `False`: there is none yet.
+    /// Returns the next event if there is one; otherwise `wake` is called on another thread when
+    /// there is. Returns `None` if there are no more, and `False` if there is none yet.
     fn poll(&self, py: Python<'_>, wake: Py<PyAny>) -> PyResult<Next> {
         let waker = Waker::from(Arc::new(Callback(wake)));
         let polled = interpreter::without(py, || {
@@ -115,7 +117,7 @@ impl Events {
         })
     }
 
-    /// Wants nothing any more. Who waits in it is told that there is no more.
+    /// Ends the subscription. Threads that wait in it learn that there are no more events.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let mut subscription = interpreter::without(py, || self.lock());
         drop(subscription.take());

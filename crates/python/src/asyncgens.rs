@@ -175,7 +175,7 @@ impl Drop for OfRun {
     }
 }
 
-/// Shows an exception that nobody can catch.
+/// Prints an exception that cannot be caught.
 #[pyfunction]
 fn _show_unraisable(error: &Bound<'_, PyBaseException>, object: &Bound<'_, PyAny>) {
     PyErr::from_value(error.clone().into_any()).write_unraisable(error.py(), Some(object));

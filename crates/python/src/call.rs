@@ -29,7 +29,8 @@ use crate::together::Together;
 use crate::value::{from_value, to_value};
 use crate::{errors, handler, names, session, spawn};
 
-/// What a task asks of the scheduler: yield it, or await it. Derive from it for calls of your own, which handlers answer.
+/// A request to the scheduler: yield it, or await it. Derive from it to define your own calls,
+/// which handlers answer.
 ///
 /// >>> class Add(SystemCall):
 /// ...     def __init__(self, a, b):

@@ -13,8 +13,8 @@ use crate::errors;
 use crate::settings::Settings;
 use crate::signals::{Second, Watch};
 
-/// Does what the arguments say, the first of which is the name of the program, and gives the exit code. The host is asked what to do with a
-/// file of Python.
+/// Runs the command given by the arguments, the first of which is the name of the program, and
+/// returns the exit code. The host handles Python files.
 #[pyfunction]
 fn _command_line(arguments: Vec<OsString>, host: &Bound<'_, PyAny>) -> PyResult<u8> {
     let _hooks = Hooks::new(host.py())?;

@@ -55,7 +55,8 @@ thread_local! {
     static LAST: Cell<Option<TaskError>> = const { Cell::new(None) };
 }
 
-/// An error of the kernel inside an exception, so that it is the same again when the exception ends a task.
+/// An error of the kernel inside an exception, so that it stays the same error when the exception
+/// ends a task.
 #[pyclass(frozen, name = "_Error", module = "tiffany._core")]
 pub(crate) struct ErrorBox(TaskError);
 
@@ -448,7 +449,7 @@ fn write_error(py: Python<'_>, text: &str) {
     }
 }
 
-/// A text without what the rules of redaction of this process take out.
+/// Returns a text redacted by the rules of this process.
 #[pyfunction]
 #[pyo3(name = "_redacted")]
 pub(crate) fn redacted(text: &str) -> String {

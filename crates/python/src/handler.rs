@@ -15,7 +15,7 @@ use crate::spawn;
 use crate::stack::is_program;
 use crate::value::{from_value, to_value};
 
-/// A handler's verdict: this is the answer.
+/// The result of a handler that answers a call, with the answer.
 #[pyclass(frozen, generic, get_all, module = "tiffany")]
 pub(crate) struct Answer {
     /// The answer.
@@ -31,7 +31,7 @@ impl Answer {
     }
 }
 
-/// A handler's verdict: the call is refused, and this is why.
+/// The result of a handler that refuses a call, with the reason.
 #[pyclass(frozen, get_all, module = "tiffany")]
 pub(crate) struct Refuse {
     /// The reason, which the task is told.

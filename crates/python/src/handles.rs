@@ -36,7 +36,8 @@ fn awaited(object: Bound<'_, PyAny>, target: Target) -> PyResult<Py<PyAny>> {
     awaiter(py, Py::new(py, SystemCall::ours(Op::Wait(object.unbind(), target)))?)
 }
 
-/// A task that was spawned. Await it, or give it to `Wait`, for its value. Dropped, the task goes on by itself.
+/// A task that was spawned. Await it, or pass it to `Wait`, to get its value. If this object is
+/// dropped, the task keeps running.
 #[pyclass(frozen, generic, module = "tiffany")]
 pub(crate) struct Task {
     at: TaskRef,
@@ -55,19 +56,19 @@ impl Task {
 
 #[pymethods]
 impl Task {
-    /// The task's number in its run.
+    /// The number of the task in its run.
     #[getter]
     fn tid(&self) -> u64 {
         self.at.tid.0
     }
 
-    /// The same.
+    /// The number of the task in its run, as `tid`.
     #[getter]
     fn id(&self) -> u64 {
         self.at.tid.0
     }
 
-    /// The call that asks this task to stop.
+    /// Returns the call that cancels this task.
     fn cancel(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<SystemCall>> {
         let at = slf.get().at;
         calls::object(py, Op::Cancel(Some(slf), at))
@@ -112,7 +113,7 @@ impl Future {
 
 #[pymethods]
 impl Future {
-    /// The promise's number in its run.
+    /// The number of the promise in its run.
     #[getter]
     fn id(&self) -> u64 {
         self.object.id
@@ -142,7 +143,7 @@ impl Drop for Future {
     }
 }
 
-/// The write side of a promise: settle it once, by `CompletePromise` or `FailPromise`.
+/// The write side of a promise: settle it once, with `CompletePromise` or `FailPromise`.
 #[pyclass(frozen, generic, module = "tiffany")]
 pub(crate) struct Promise {
     object: ObjectRef,
@@ -162,7 +163,7 @@ impl Promise {
 
 #[pymethods]
 impl Promise {
-    /// The promise's number in its run.
+    /// The number of the promise in its run.
     #[getter]
     fn id(&self) -> u64 {
         self.object.id
@@ -177,14 +178,14 @@ impl Promise {
         }
     }
 
-    /// The call that settles it with a value.
+    /// Returns the call that settles the promise with a value.
     #[pyo3(signature = (value = None))]
     fn complete(&self, py: Python<'_>, value: Option<Py<PyAny>>) -> PyResult<Py<SystemCall>> {
         let value = value.unwrap_or_else(|| py.None());
         calls::object(py, Op::CompletePromise(self.object, value))
     }
 
-    /// The call that settles it with an exception.
+    /// Returns the call that settles the promise with an exception.
     fn fail(&self, error: Bound<'_, PyAny>) -> PyResult<Py<SystemCall>> {
         errors::check_exception(&error)?;
         calls::object(error.py(), Op::FailPromise(self.object, error.unbind()))
@@ -204,7 +205,8 @@ impl Drop for Promise {
     }
 }
 
-/// A promise that is settled from outside: from any thread with this object, or from anywhere by its UUID.
+/// A promise that is settled from outside: from any thread with this object, or from any process by
+/// its UUID.
 #[pyclass(frozen, generic, module = "tiffany")]
 pub(crate) struct ExternalPromise {
     object: ObjectRef,
@@ -234,13 +236,13 @@ impl ExternalPromise {
 
 #[pymethods]
 impl ExternalPromise {
-    /// The promise's number in its run.
+    /// The number of the promise in its run.
     #[getter]
     fn id(&self) -> u64 {
         self.object.id
     }
 
-    /// What it is called outside, as text.
+    /// The UUID of the promise, as a string.
     #[getter]
     fn uuid(&self) -> String {
         self.uuid.to_string()
@@ -252,14 +254,15 @@ impl ExternalPromise {
         Future::new(self.object)
     }
 
-    /// Settles it with a value. `False`: it was settled before, and the first value stays.
+    /// Settles the promise with a value. Returns `False` if it was already settled; the first value
+    /// stays.
     fn complete(&self, value: Bound<'_, PyAny>) -> PyResult<bool> {
         let py = value.py();
         self.check_process(py)?;
         settle(py, &self.home, self.uuid, self.is_durable, Ok(value))
     }
 
-    /// Settles it with an exception. `False`: it was settled before.
+    /// Settles the promise with an exception. Returns `False` if it was already settled.
     fn fail(&self, error: Bound<'_, PyAny>) -> PyResult<bool> {
         let py = error.py();
         errors::check_exception(&error)?;
@@ -311,7 +314,7 @@ pub(crate) fn settle(
     }
 }
 
-/// What came of a race: the one that ended first, its value, and the others.
+/// The result of a race: the one that ended first, its value, and the others.
 #[pyclass(frozen, generic, get_all, module = "tiffany")]
 pub(crate) struct RaceResult {
     /// The one that ended first.
@@ -390,8 +393,8 @@ macro_rules! outcome {
     };
 }
 
-outcome!(Ok_, "Ok", value, "A task that gave a value.");
-outcome!(Err_, "Err", error, "A task that ended with an exception.");
+outcome!(Ok_, "Ok", value, "The outcome of a task that returned a value.");
+outcome!(Err_, "Err", error, "The outcome of a task that ended with an exception.");
 
 /// Results side by side.
 pub(crate) fn results(
@@ -411,8 +414,9 @@ pub(crate) fn results(
     list.into_py_any(py)
 }
 
-/// Settles an external promise by its UUID: one of any runtime of this process, or with `wal` one of the durable runs in that directory,
-/// whichever process has it. `False`: it was settled before.
+/// Settles an external promise with a value, by its UUID: a promise of any runtime of this process
+/// or, with `wal`, of a durable run in that directory, whichever process owns it. Returns `False`
+/// if it was already settled.
 #[pyfunction]
 #[pyo3(signature = (uuid, value, *, wal = None))]
 fn complete_by_uuid(
@@ -426,7 +430,9 @@ fn complete_by_uuid(
     }
 }
 
-/// The same with an exception.
+/// Settles an external promise with an exception, by its UUID: a promise of any runtime of this
+/// process or, with `wal`, of a durable run in that directory. Returns `False` if it was already
+/// settled.
 #[pyfunction]
 #[pyo3(signature = (uuid, error, *, wal = None))]
 fn fail_by_uuid(

@@ -87,7 +87,8 @@ macro_rules! either {
     };
 }
 
-/// Accepts connections: `accept` gives the call, `async for` takes one after the other.
+/// Accepts connections: `accept` returns the call, and `async for` accepts one connection after the
+/// other.
 #[pyclass(frozen, module = "tiffany.net")]
 pub(crate) struct Listener {
     inner: OneThread<RefCell<Option<Rc<Listening>>>>,
@@ -107,7 +108,7 @@ impl Listener {
 
 #[pymethods]
 impl Listener {
-    /// The call that waits for the next connection: `(stream, address)`.
+    /// Returns the call that waits for the next connection: `(stream, address)`.
     fn accept(slf: Py<Self>) -> SystemCall {
         call("accept", move |py| {
             let listening = slf.get().get(py)?;
@@ -135,7 +136,7 @@ impl Listener {
         })
     }
 
-    /// Where it listens: `(host, port)`, or a path.
+    /// The address it listens on: `(host, port)`, or a path.
     #[getter]
     fn address(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match &*self.get(py)? {
@@ -147,7 +148,7 @@ impl Listener {
         }
     }
 
-    /// Stops listening. Who waits for a connection gets an `OSError`.
+    /// Stops listening. Tasks that wait for a connection get an `OSError`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if let Some(listening) = self.inner.get(py, "listener")?.take()
             && Rc::strong_count(&listening) > 1
@@ -247,7 +248,8 @@ impl Stream {
 
 #[pymethods]
 impl Stream {
-    /// The call that reads what is there, at most `most` bytes, waiting for some. `b""` is the end.
+    /// Returns the call that reads available data, at most `most` bytes, waiting for some. `b""` is
+    /// the end of the stream.
     #[pyo3(signature = (most = 65536))]
     fn read(slf: Py<Self>, #[pyo3(from_py_with = argument::most)] most: usize) -> SystemCall {
         call("read", move |py| {
@@ -256,7 +258,8 @@ impl Stream {
         })
     }
 
-    /// The call that reads so many bytes. `EOFError` if the stream ends before.
+    /// Returns the call that reads exactly this many bytes. Raises `EOFError` if the stream ends
+    /// before.
     fn read_exactly(
         slf: Py<Self>,
         #[pyo3(from_py_with = argument::count)] count: usize,
@@ -277,7 +280,8 @@ impl Stream {
         })
     }
 
-    /// The call that reads up to the next newline, with it. `b""` is the end; a last line may have no newline.
+    /// Returns the call that reads up to and including the next newline. `b""` is the end of the
+    /// stream; the last line may have no newline.
     fn read_line(slf: Py<Self>) -> SystemCall {
         call("read_line", move |py| {
             let open = slf.get().get(py)?;
@@ -292,7 +296,7 @@ impl Stream {
         })
     }
 
-    /// The call that writes all of it.
+    /// Returns the call that writes all of the data.
     fn write_all(slf: Py<Self>, data: Bound<'_, PyAny>) -> PyResult<SystemCall> {
         let data = match data.extract::<PyBackedBytes>() {
             Ok(data) => data,
@@ -313,13 +317,13 @@ impl Stream {
         }))
     }
 
-    /// Tells the other side that nothing more comes.
+    /// Tells the other side that no more data follows.
     fn end_writing(&self, py: Python<'_>) -> PyResult<()> {
         either!(&self.get(py)?.io, stream => stream.shutdown(std::net::Shutdown::Write))?;
         Ok(())
     }
 
-    /// The address of the other side: `(host, port)`; nothing for a Unix socket.
+    /// The address of the other side: `(host, port)`; `None` for a Unix socket.
     #[getter]
     fn peer(&self, py: Python<'_>) -> PyResult<Option<(String, u16)>> {
         match &self.get(py)?.io {
@@ -331,7 +335,7 @@ impl Stream {
         }
     }
 
-    /// Sends small pieces at once instead of collecting them.
+    /// Sends small pieces immediately instead of collecting them.
     fn set_nodelay(
         &self,
         py: Python<'_>,
@@ -343,7 +347,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Closes it. Who waits for bytes gets the end.
+    /// Closes the connection. Tasks that wait for data get the end of the stream.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if let Some(open) = self.inner.get(py, "stream")?.take()
             && Rc::strong_count(&open) > 1
@@ -364,7 +368,7 @@ impl Stream {
     }
 }
 
-/// The call that listens on a host and port (0: any free one), and gives a `Listener`.
+/// Returns the call that listens on a host and port (0: any free one); its answer is a `Listener`.
 #[pyfunction]
 #[pyo3(signature = (host = "127.0.0.1".to_string(), port = 0))]
 fn listen(
@@ -380,7 +384,7 @@ fn listen(
     })
 }
 
-/// The call that listens on a Unix socket.
+/// Returns the call that listens on a Unix socket.
 #[pyfunction]
 fn listen_unix(#[pyo3(from_py_with = argument::path)] path: String) -> SystemCall {
     call("listen_unix", move |_| {
@@ -392,7 +396,7 @@ fn listen_unix(#[pyo3(from_py_with = argument::path)] path: String) -> SystemCal
     })
 }
 
-/// The call that connects to a host and port, and gives a `Stream`.
+/// Returns the call that connects to a host and port; its answer is a `Stream`.
 #[pyfunction]
 fn connect(
     #[pyo3(from_py_with = argument::host)] host: String,
@@ -407,7 +411,7 @@ fn connect(
     })
 }
 
-/// The call that connects to a Unix socket.
+/// Returns the call that connects to a Unix socket.
 #[pyfunction]
 fn connect_unix(#[pyo3(from_py_with = argument::path)] path: String) -> SystemCall {
     call("connect_unix", move |_| {

@@ -15,7 +15,8 @@ use crate::call::{Op, SystemCall};
 use crate::calls;
 use crate::session::release;
 
-/// A channel: `send` and `receive` give the calls, `async for` takes what comes until it is closed.
+/// A channel: `send` and `receive` return the calls, and `async for` receives messages until the
+/// channel is closed.
 ///
 /// >>> async def sends(channel):
 /// ...     for n in range(3):
@@ -51,19 +52,20 @@ impl Channel {
 
 #[pymethods]
 impl Channel {
-    /// The call that puts a message in, waiting for room.
+    /// Returns the call that sends a message, waiting for room.
     fn send(slf: Py<Self>, py: Python<'_>, message: Py<PyAny>) -> PyResult<Py<SystemCall>> {
         let object = slf.get().object;
         calls::object(py, Op::Send(Some(slf.into_any()), object, message))
     }
 
-    /// The call that takes a message out, waiting for one. `ChannelClosedError` when there will be none.
+    /// Returns the call that receives a message, waiting for one. Raises `ChannelClosedError` if
+    /// the channel is closed and empty.
     fn receive(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<SystemCall>> {
         let object = slf.get().object;
         calls::object(py, Op::Receive(Some(slf.into_any()), object))
     }
 
-    /// Nothing more will be sent. What is in it can still be received.
+    /// Closes the channel for sending. Messages in it can still be received.
     fn close(&self) {
         if !self.is_closed.swap(true, Ordering::Relaxed) {
             release(Release::Sender(self.object));
@@ -97,7 +99,7 @@ pub(crate) fn no_more_messages() -> PyErr {
     PyStopAsyncIteration::new_err(())
 }
 
-/// What a semaphore and a mutex have in common: `Acquire` takes permits of them; `async with` holds one.
+/// The base class of semaphores and mutexes: `Acquire` takes their permits; `async with` holds one.
 #[pyclass(frozen, subclass, module = "tiffany")]
 pub(crate) struct Lock {
     object: ObjectRef,
@@ -118,7 +120,7 @@ impl Lock {
 
 #[pymethods]
 impl Lock {
-    /// The call that takes so many permits, waiting for them.
+    /// Returns the call that acquires this many permits, waiting for them.
     #[pyo3(signature = (permits = 1))]
     fn acquire(
         slf: Py<Self>,
@@ -151,7 +153,7 @@ impl Drop for Lock {
     }
 }
 
-/// So many permits, first come first served.
+/// A number of permits, handed out in the order of the requests.
 ///
 /// >>> async def main():
 /// ...     semaphore = await create_semaphore(2)
@@ -163,11 +165,12 @@ impl Drop for Lock {
 #[pyclass(frozen, extends = Lock, module = "tiffany")]
 pub(crate) struct Semaphore;
 
-/// One permit, which the task that took it keeps.
+/// A lock with one permit, which the task that acquired it holds.
 #[pyclass(frozen, extends = Lock, module = "tiffany")]
 pub(crate) struct Mutex;
 
-/// Permits that were taken. They go back by `release`, at the end of `with`, or when nobody has this any more.
+/// Acquired permits. They are released by `release`, at the end of `with`, or when this object is
+/// dropped.
 #[pyclass(frozen, module = "tiffany")]
 pub(crate) struct Permit {
     /// The semaphore lives while somebody has permits of it.
@@ -184,7 +187,7 @@ impl Permit {
 
 #[pymethods]
 impl Permit {
-    /// Gives the permits back.
+    /// Releases the permits.
     fn release(&self) {
         let permits = self.permits.swap(0, Ordering::Relaxed);
         if permits > 0 {
@@ -208,7 +211,8 @@ impl Drop for Permit {
     }
 }
 
-/// Tasks that belong together: `Spawn(…, group=group)`. When one fails, and when the group is dropped, the others are cancelled.
+/// Tasks that end together: `Spawn(…, group=group)`. When one fails, and when the group is dropped,
+/// the others are cancelled.
 ///
 /// >>> async def work(n):
 /// ...     await sleep(0.001)
@@ -247,7 +251,8 @@ impl Group {
 
 #[pymethods]
 impl Group {
-    /// The call that waits until all members are over. The first failure cancels the rest.
+    /// Returns the call that waits until all members have finished. The first failure cancels the
+    /// rest.
     fn join(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<SystemCall>> {
         let object = slf.get().object;
         calls::object(py, Op::JoinGroup(slf.into_any(), object))
@@ -287,7 +292,7 @@ impl Drop for Group {
     }
 }
 
-/// Awaited, it gives a value at once: an `async with` begins with this where there is nothing to wait for.
+/// An awaitable with an immediate value, for an `async with` that has nothing to wait for.
 #[pyclass(frozen, name = "_Ready", module = "tiffany._core")]
 pub(crate) struct Ready(Py<PyAny>);
 

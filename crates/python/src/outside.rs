@@ -140,7 +140,7 @@ impl Drop for Work {
     }
 }
 
-/// Is called with the future of the work when that is over, on any thread.
+/// Called with the future of the work when the work has finished, on any thread.
 #[pyclass(frozen, name = "_Done", module = "tiffany._core")]
 struct Done(Mutex<(Option<Finish>, Cancel)>, Process);
 

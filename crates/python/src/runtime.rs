@@ -52,7 +52,7 @@ fn give_up(py: Python<'_>, runtime: &mut tiffany::Runtime, run: &RunHandle<Value
     binding::leave(runtime, run);
 }
 
-/// Runs programs on this thread. Close it when it is not needed any more, best by `with`.
+/// Runs programs on this thread. Close it when it is no longer needed, preferably with `with`.
 #[pyclass(frozen, module = "tiffany")]
 pub(crate) struct Runtime {
     inner: OneThread<RefCell<Option<Open>>>,
@@ -89,7 +89,7 @@ impl Runtime {
         Ok(Runtime { inner: OneThread::new(RefCell::new(Some(open))) })
     }
 
-    /// Runs a program to the end of its run, and gives its value.
+    /// Runs a program until its run has finished and returns its value.
     fn run(&self, program: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = program.py();
         spawn::check(&program)?;
@@ -124,33 +124,34 @@ impl Runtime {
         }
     }
 
-    /// Starts a program for `go_on`, and gives the number of its run.
+    /// Starts a program for `go_on` and returns the number of its run.
     fn start(&self, program: Bound<'_, PyAny>) -> PyResult<u64> {
         let open = &mut *self.open(program.py())?;
         let guest = Guest::start(&mut open.runtime, &program)?;
         Ok(open.guests.add(guest))
     }
 
-    /// Waits for a durable run that was submitted, and gives the number it has for `go_on`.
+    /// Waits for a durable run that was submitted, and returns its number for `go_on`.
     fn attend(&self, run: &Bound<'_, PyAny>) -> PyResult<u64> {
         let mut open = self.open(run.py())?;
         Ok(open.guests.add(Guest::durable(runs::identity(run)?)))
     }
 
-    /// Drives all runs for this many rounds without waiting. Returns the seconds after which they need to be driven again, unless the descriptor becomes readable before, and
-    /// the numbers of the runs that are over.
+    /// Drives all runs for this many rounds without waiting. Returns the seconds after which they
+    /// need to be driven again, unless the descriptor becomes readable before, and the numbers of
+    /// the finished runs.
     fn go_on(&self, py: Python<'_>, rounds: usize) -> PyResult<Rested> {
         let open = &mut *self.open(py)?;
         open.guests.go_on(py, &mut open.runtime, rounds)
     }
 
-    /// Cancels a run that was started. `False`: it is durable, and stays as it is.
+    /// Cancels a run that was started. Returns `False` if it is durable; it then stays as it is.
     fn stop(&self, py: Python<'_>, number: u64) -> PyResult<bool> {
         let open = &mut *self.open(py)?;
         Ok(open.guests.get(number).is_some_and(|guest| guest.cancel(&mut open.runtime)))
     }
 
-    /// What came of a run that is over.
+    /// Returns the outcome of a finished run.
     fn outcome(&self, py: Python<'_>, number: u64) -> PyResult<Py<PyAny>> {
         let open = &mut *self.open(py)?;
         match open.guests.take(number) {
@@ -159,18 +160,18 @@ impl Runtime {
         }
     }
 
-    /// Waits for a run no longer.
+    /// Stops waiting for a run.
     fn leave(&self, py: Python<'_>, number: u64) -> PyResult<()> {
         drop(self.open(py)?.guests.take(number));
         Ok(())
     }
 
-    /// The descriptor that can be read when there is something to go on with.
+    /// Returns the descriptor that becomes readable when a run can make progress.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         Ok(binding::descriptor(&self.open(py)?.runtime))
     }
 
-    /// Ends it: what it has open is closed.
+    /// Closes the runtime and everything it has open.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if self.inner.is_forked() {
             // It is closed where it was made.
@@ -184,7 +185,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Starts a durable run of a function under an id, and gives its UUID.
+    /// Starts a durable run of a function under an id and returns its UUID.
     fn submit(
         &self,
         py: Python<'_>,
@@ -195,7 +196,7 @@ impl Runtime {
         runs::submit(py, &mut self.open(py)?.runtime, &function, &id, input)
     }
 
-    /// Drives all runs until this one is over, and gives its value.
+    /// Drives all runs until this one has finished and returns its value.
     fn wait(&self, run: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let mut open = self.open(run.py())?;
         driven(run.py(), open.second, || runs::wait(&mut open.runtime, run))
@@ -227,7 +228,7 @@ impl Runtime {
         runs::hold(&mut self.open(run.py())?.runtime, run, given, runs::Steer::Hold)
     }
 
-    /// Lets a durable run continue that is held.
+    /// Releases a durable run that is held.
     fn release(
         &self,
         run: &Bound<'_, PyAny>,
@@ -238,7 +239,7 @@ impl Runtime {
         runs::hold(&mut self.open(run.py())?.runtime, run, given, runs::Steer::Release)
     }
 
-    /// Asks a durable run.
+    /// Sends a query to a durable run.
     fn query(
         &self,
         run: &Bound<'_, PyAny>,
@@ -249,7 +250,7 @@ impl Runtime {
         driven(run.py(), open.second, || runs::query(&mut open.runtime, run, &name, input))
     }
 
-    /// Forks a durable run at a record, and gives the fork's id and its UUID.
+    /// Forks a durable run at a record and returns the fork's id and UUID.
     fn fork(
         &self,
         run: &Bound<'_, PyAny>,
@@ -260,39 +261,39 @@ impl Runtime {
         driven(run.py(), open.second, || forks::fork(&mut open.runtime, run, at, given))
     }
 
-    /// Lets a fork do effects of these names.
+    /// Allows a fork to execute steps with these names.
     fn allow(&self, run: &Bound<'_, PyAny>, names: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
         forks::allow(&mut self.open(run.py())?.runtime, run, &names)
     }
 
-    /// Lets the log of a run of state machines begin anew, now.
+    /// Starts the log of a run of state machines again with a snapshot, now.
     fn snapshot(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut open = self.open(run.py())?;
         driven(run.py(), open.second, || runs::snapshot(&mut open.runtime, run))
     }
 
-    /// Waits until all that was asked for is safe in the log.
+    /// Waits until everything requested so far is safe in the log.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let mut open = self.open(py)?;
         driven(py, open.second, || runs::flush(py, &mut open.runtime))
     }
 
-    /// The runs that cannot go on.
+    /// Returns the runs that cannot continue.
     fn paused(&self, py: Python<'_>) -> PyResult<Vec<runs::PausedParts>> {
         Ok(runs::paused(&self.open(py)?.runtime))
     }
 
-    /// What was counted and measured: as text for Prometheus, and as JSON.
+    /// Returns the metrics: as text for Prometheus, and as JSON.
     fn metrics(&self, py: Python<'_>) -> PyResult<(String, String)> {
         Ok(runs::metrics(&self.open(py)?.runtime.metrics()))
     }
 
-    /// The steps in doubt.
+    /// Returns the steps in doubt.
     fn doubts(&self, py: Python<'_>) -> PyResult<Vec<runs::DoubtParts>> {
         Ok(runs::doubts(&self.open(py)?.runtime))
     }
 
-    /// Decides on a step in doubt.
+    /// Decides a step in doubt.
     fn decide(
         &self,
         #[pyo3(from_py_with = argument::key)] key: String,
@@ -302,13 +303,13 @@ impl Runtime {
         runs::decide(&mut self.open(given.py())?.runtime, &key, what, given)
     }
 
-    /// The questions that wait for a person.
+    /// Returns the questions that wait for a person.
     fn approvals(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let open = self.open(py)?.runtime.approvals();
         open.iter().map(|open| approvals::open(py, open)).collect()
     }
 
-    /// Decides one of them: this choice, or yes or no.
+    /// Decides a question: with this choice, or with yes or no.
     #[pyo3(signature = (approval, yes, choice = None, by = None, why = None))]
     fn resolve(
         &self,
@@ -325,19 +326,19 @@ impl Runtime {
         approvals::decided(py, &decided)
     }
 
-    /// Whether a durable run is over, and its end safe in the log.
+    /// Whether a durable run has finished, and its end is safe in the log.
     fn is_finished(&self, run: &Bound<'_, PyAny>) -> PyResult<bool> {
         let uuid = runs::identity(run)?;
         Ok(self.open(run.py())?.runtime.is_finished(uuid))
     }
 
-    /// What other threads ask it by.
+    /// Returns the handle for other threads.
     fn control(&self, py: Python<'_>) -> PyResult<Control> {
         let runtime = &self.open(py)?.runtime;
         Ok(Control::of(runtime.handle().control(), binding::log_dir(runtime)))
     }
 
-    /// What its runs are doing, for those who watch.
+    /// Subscribes to the events of its runs.
     fn activity(
         &self,
         py: Python<'_>,
@@ -350,18 +351,18 @@ impl Runtime {
         Events::new(hub, run, (from_seq, every_turn, ghosts))
     }
 
-    /// Removes a durable run that is over.
+    /// Removes a finished durable run.
     fn remove(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
         retention::remove(&mut self.open(run.py())?.runtime, run)
     }
 
-    /// Compacts durable runs that are over.
+    /// Compacts finished durable runs.
     fn compact(&self, py: Python<'_>, runs: Vec<Bound<'_, PyAny>>) -> PyResult<CompactedParts> {
         let mut open = self.open(py)?;
         driven(py, open.second, || retention::compact(py, &mut open.runtime, &runs))
     }
 
-    /// Does what rules say, or tells what that would be.
+    /// Applies retention rules, or reports what they would do.
     fn prune(
         &self,
         py: Python<'_>,
@@ -372,7 +373,7 @@ impl Runtime {
         driven(py, open.second, || retention::prune(py, &mut open.runtime, rules, dry_run))
     }
 
-    /// Removes blobs that no run names.
+    /// Removes blobs that no run refers to.
     fn collect_blobs(&self, py: Python<'_>) -> PyResult<CollectedParts> {
         let mut open = self.open(py)?;
         driven(py, open.second, || retention::collect_blobs(py, &mut open.runtime))

@@ -44,7 +44,7 @@ impl Process {
     }
 }
 
-/// Python calls this in the new process after every fork.
+/// Called by Python in the new process after every fork.
 #[pyfunction]
 pub(crate) fn forked(py: Python<'_>) {
     FORKS.fetch_add(1, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl Drop for Looping {
     }
 }
 
-/// Whether a loop of tiffany runs on this thread: the caller is inside a task.
+/// Whether a Tiffany loop runs on this thread, so that the caller is inside a task.
 #[pyfunction]
 #[pyo3(name = "_is_looping")]
 pub(crate) fn is_looping() -> bool {

@@ -18,8 +18,8 @@ use crate::handler::PyHandler;
 use crate::stack::is_program;
 use crate::{durable, session, spawn};
 
-/// A value of the environment that is found out when it is first asked for: the function is called once for all tasks. It may give a value,
-/// or a program that gives it.
+/// A value of the environment that is computed when a task first asks for it: the function is
+/// called once for all tasks. It returns the value, or a program that returns it.
 ///
 /// >>> def find():
 /// ...     print("looking")

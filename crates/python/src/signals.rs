@@ -48,7 +48,7 @@ thread_local! {
     static LOOP: Cell<(Loop, Second)> = const { Cell::new((Loop::None, Second::Raises)) };
 }
 
-/// What Python calls for a signal.
+/// Called by Python for a signal.
 #[pyfunction]
 #[pyo3(signature = (number, frame = None))]
 fn _on_signal(py: Python<'_>, number: i32, frame: Option<&Bound<'_, PyAny>>) -> PyResult<()> {

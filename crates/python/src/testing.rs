@@ -28,7 +28,8 @@ struct Stepped {
     _registered: Registered,
 }
 
-/// A scheduler stepped by hand, on the thread that made it. `tiffany.testing.Scheduler` is made of it.
+/// A scheduler stepped by hand, on the thread that created it. `tiffany.testing.Scheduler` is built
+/// on it.
 #[pyclass(frozen, name = "_Scheduler", module = "tiffany._core")]
 pub(crate) struct Scheduler {
     inner: OneThread<RefCell<Option<Stepped>>>,
@@ -60,7 +61,7 @@ impl Scheduler {
         Ok(Scheduler { inner: OneThread::new(RefCell::new(Some(stepped))) })
     }
 
-    /// Starts a run of a program, and gives its place.
+    /// Starts a run of a program and returns its index.
     fn start(&self, program: Bound<'_, PyAny>) -> PyResult<usize> {
         spawn::check(&program)?;
         let mut open = self.open(program.py())?;
@@ -70,7 +71,7 @@ impl Scheduler {
         Ok(open.runs.len() - 1)
     }
 
-    /// Gives the next ready task one turn. `False`: nobody is ready.
+    /// Gives the next ready task one turn. Returns `False` if no task is ready.
     fn step(&self, py: Python<'_>) -> PyResult<bool> {
         let _looping = session::Looping::new();
         let _hooks = Hooks::new(py)?;
@@ -79,7 +80,7 @@ impl Scheduler {
         Ok(stepped)
     }
 
-    /// Gives turns until nobody is ready. The clock stands still.
+    /// Gives turns until no task is ready. The clock does not advance.
     fn run_until_idle(&self, py: Python<'_>) -> PyResult<()> {
         while self.step(py)? {
             py.check_signals()?;
@@ -87,7 +88,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Lets so much time pass, from timer to timer.
+    /// Advances the clock by this much, from timer to timer.
     fn advance(&self, seconds: Bound<'_, PyAny>) -> PyResult<()> {
         let by = duration(&seconds)?;
         let _looping = session::Looping::new();
@@ -111,12 +112,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The clock, in seconds since 1970.
+    /// Returns the time of the clock, in seconds since 1970.
     fn now(&self, py: Python<'_>) -> PyResult<f64> {
         Ok(self.open(py)?.test.now().as_nanos() as f64 / 1e9)
     }
 
-    /// The tasks of a run that are known.
+    /// Returns the known tasks of a run.
     fn tasks(&self, py: Python<'_>, run: usize) -> PyResult<Vec<TaskParts>> {
         let open = self.open(py)?;
         let Some(Some(run)) = open.runs.get(run) else { return Ok(Vec::new()) };
@@ -133,7 +134,7 @@ impl Scheduler {
         Ok(tasks.collect())
     }
 
-    /// What happened so far, a line for each event.
+    /// Returns what happened so far, one line for each event.
     fn trace(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let open = self.open(py)?;
         let mut runs = Vec::new();
@@ -151,7 +152,8 @@ impl Scheduler {
         Ok(lines.collect())
     }
 
-    /// Runs a run to its end, with the clock jumping ahead whenever all are idle, and gives its value.
+    /// Runs a run to its end and returns its value. Whenever all tasks are idle, the clock jumps
+    /// ahead.
     fn finish(&self, py: Python<'_>, run: usize) -> PyResult<Py<PyAny>> {
         let open = &mut *self.open(py)?;
         let Some(run) = open.runs.get_mut(run).and_then(Option::take) else {
@@ -169,7 +171,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends it: tasks that are not over are closed.
+    /// Closes the scheduler and its unfinished tasks.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let inner = self.inner.get(py, "scheduler")?;
         let Ok(mut open) = inner.try_borrow_mut() else {

@@ -17,8 +17,8 @@ export class InputError extends Error {}
 /** What went wrong, in the form in which the daemon would tell it. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof ApiError) return error.problem;
-  if (error instanceof InputError) return { title: error.message, code: 'input', next: 'correct it, and try again' };
-  return { title: (error as Error)?.message ?? String(error), code: 'page', next: 'load the page again' };
+  if (error instanceof InputError) return { title: error.message, code: 'input', next: 'correct it and try again' };
+  return { title: (error as Error)?.message ?? String(error), code: 'page', next: 'reload the page' };
 }
 
 const TOKEN = 'tiffany.token';
@@ -50,7 +50,7 @@ async function ask(method: string, path: string, body?: unknown, signal?: AbortS
     answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, cache: 'no-store' });
   } catch (error) {
     if ((error as Error).name === 'AbortError') throw error;
-    throw new ApiError({ title: 'the daemon cannot be reached', code: 'offline', next: 'see whether its process runs; this page goes on by itself when it does' }, 0);
+    throw new ApiError({ title: 'the daemon cannot be reached', code: 'offline', next: 'check that its process is running; this page reconnects by itself' }, 0);
   }
   if (answer.ok) return answer;
   if (answer.status === 401) onRefused();
@@ -66,7 +66,7 @@ async function problemIn(answer: Response): Promise<Problem> {
   } catch {
     // Not from the daemon: something between it and this page has answered.
   }
-  return { title: `the answer was ${answer.status} ${answer.statusText}`, code: String(answer.status), next: 'see what stands between this page and the daemon' };
+  return { title: `the daemon answered ${answer.status} ${answer.statusText}`, code: String(answer.status), next: 'check for a proxy between this page and the daemon' };
 }
 
 async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {

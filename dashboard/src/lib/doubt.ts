@@ -25,7 +25,7 @@ export function mismatch(earlier: unknown, value: unknown, place = 'the result')
   const [was, is] = [kindOf(earlier), kindOf(value)];
   if (was === 'null' || (was === 'an object' && isTagged(earlier as object))) return null;
   if (was === 'a number' && is === 'a whole number') return null;
-  if (was !== is) return `${place} was ${was} before, and this is ${is}`;
+  if (was !== is) return `${place} was ${was} before, but is now ${is}`;
   if (was === 'a list') return first((earlier as unknown[]).map((one, index) => [one, index]), value as object, place);
   if (was === 'an object') return first(Object.entries(earlier as object).map(([key, one]) => [one, key]), value as object, place);
   return null;
@@ -35,7 +35,7 @@ function first(parts: [unknown, string | number][], value: object, place: string
   for (const [earlier, key] of parts) {
     if (!Object.hasOwn(value, key)) {
       if (typeof key === 'number') return null;
-      return `${place} lacks “${key}”, which it had before`;
+      return `${place} is missing “${key}”, which it had before`;
     }
     const found = mismatch(earlier, (value as Record<string | number, unknown>)[key], typeof key === 'number' ? `${place}[${key}]` : `${place}.${key}`);
     if (found) return found;

@@ -7,9 +7,9 @@ import type { ChangedAnswer, LogRecord } from './types';
 export const TYPE_GROUPS: { name: string; types: string[] }[] = [
   { name: 'Tasks', types: ['TaskSpawn', 'TaskExit', 'TaskAbort', 'TaskCancel'] },
   { name: 'Calls', types: ['TaskYield', 'TaskWake'] },
-  { name: 'Effects', types: ['EffectStart', 'EffectCheckpoint', 'EffectResult', 'EffectRefused', 'EffectAllowed'] },
+  { name: 'Steps', types: ['EffectStart', 'EffectCheckpoint', 'EffectResult', 'EffectRefused', 'EffectAllowed'] },
   { name: 'From outside', types: ['ApprovalDecided', 'ApprovalWithdrawn', 'PromiseSettled', 'Message'] },
-  { name: 'The log', types: ['RunStart', 'Snapshot', 'RunHeld', 'RunReleased', 'ShutdownMarker', 'Forked', 'Compacted', 'Captured'] },
+  { name: 'Log', types: ['RunStart', 'Snapshot', 'RunHeld', 'RunReleased', 'ShutdownMarker', 'Forked', 'Compacted', 'Captured'] },
 ];
 
 const SHOWN_ELSEWHERE = new Set(['v', 'seq', 'ts', 'type', 'task_id', 'tid', 'gen', 'crc', 'at', 'call', 'name', 'error', 'seed', 'set', 'set_ts', 'set_by']);
@@ -72,7 +72,7 @@ export const ENDS = 'TaskExit,TaskAbort,TaskCancel,Compacted';
 /** The same, from the last two records of a finished run that are among `ENDS`: a fork must have something left to do. */
 export function forkableBefore([end, before]: readonly LogRecord[], last: number): Forkable {
   if (end?.type === 'Compacted' || before?.type === 'Compacted') return { last: 0, why: 'This run was compacted: its records were removed, so it cannot be forked.' };
-  return end ? { last: end.seq - 1, why: `The run ended at record ${end.seq}, so nothing is left to do from there on.` } : { last, why: null };
+  return end ? { last: end.seq - 1, why: `The run ended at record ${end.seq}, so nothing is left to do after that.` } : { last, why: null };
 }
 
 /** The record of the call that this one answers. */

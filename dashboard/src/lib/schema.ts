@@ -94,17 +94,17 @@ export function valueOf(fields: readonly Field[], texts: Readonly<Record<string,
 function oneValue(field: Field, text: string): { value: unknown } | { problem: string } {
   if (field.as === 'fixed') return { value: field.schema.const };
   if (field.as === 'flag') return { value: text === 'true' };
-  if (text === '' && field.as !== 'text') return field.isRequired && !field.isNullable ? { problem: 'a value is needed' } : { value: field.isRequired ? null : undefined };
+  if (text === '' && field.as !== 'text') return field.isRequired && !field.isNullable ? { problem: 'a value is required' } : { value: field.isRequired ? null : undefined };
   if (field.as === 'text') {
     if (text === '' && !field.isRequired) return { value: undefined };
     return text === '' && field.isNullable ? { value: null } : { value: text };
   }
   if (field.as === 'number' || field.as === 'integer') {
     const value = Number(text);
-    if (!Number.isFinite(value)) return { problem: 'this is no number' };
-    if (field.as === 'integer' && !Number.isInteger(value)) return { problem: 'a whole number is needed' };
-    if (field.schema.minimum !== undefined && value < field.schema.minimum) return { problem: `${field.schema.minimum} at least` };
-    if (field.schema.maximum !== undefined && value > field.schema.maximum) return { problem: `${field.schema.maximum} at most` };
+    if (!Number.isFinite(value)) return { problem: 'not a number' };
+    if (field.as === 'integer' && !Number.isInteger(value)) return { problem: 'a whole number is required' };
+    if (field.schema.minimum !== undefined && value < field.schema.minimum) return { problem: `at least ${field.schema.minimum}` };
+    if (field.schema.maximum !== undefined && value > field.schema.maximum) return { problem: `at most ${field.schema.maximum}` };
     return { value };
   }
   return parsed(text);
@@ -115,6 +115,6 @@ export function parsed(text: string): { value: unknown } | { problem: string } {
   try {
     return { value: JSON.parse(text) as unknown };
   } catch (error) {
-    return { problem: `this is no JSON: ${(error as Error).message}` };
+    return { problem: `not valid JSON: ${(error as Error).message}` };
   }
 }

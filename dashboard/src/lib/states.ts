@@ -60,6 +60,6 @@ export function isUnfinished(state: string): boolean {
 }
 
 export function word(state: string): string {
-  if (state === 'approval') return 'asks a person';
+  if (state === 'approval') return 'needs approval';
   return state.replaceAll('_', ' ');
 }

@@ -40,7 +40,7 @@ class World {
           if (state === 'live' && wasDown) this.#again();
         },
         gap: (why) => {
-          session.gap = 'restarted' in why ? 'The daemon was started again. Everything was read anew.' : `${count(why.lost)} events were lost on the way here. Everything was read anew.`;
+          session.gap = 'restarted' in why ? 'The daemon was restarted. Everything was reloaded.' : `${count(why.lost)} events were lost. Everything was reloaded.`;
           this.#again();
         },
       },

@@ -1,9 +1,11 @@
-"""The pipeline of `before.py` with tiffany. What is different:
+"""The pipeline of `before.py`, with tiffany. The differences:
 
-* a task is started by a call, `await spawn(…)`, and a failure that nobody waits for is shown, not swallowed;
-* a queue is a channel: it is closed instead of being fed a `None` for each worker, and `async for` ends with it;
+* a task is started with a call, `await spawn(…)`;
+* a failure that no task waits for is printed;
+* a queue is a channel: it is closed instead of sending a `None` to each worker, which ends
+  `async for`;
 * `timeout` takes a program, and `gather` takes tasks;
-* the order is the same in every run, so is what is printed.
+* the order, and therefore the output, is the same in every run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A pipeline in asyncio: readers put jobs into a queue, workers take them out, one job takes too long, and the end is a report.
+"""A pipeline in asyncio: readers put jobs into a queue, workers process them, one job takes too
+long, and a report is printed at the end.
 
-`after.py` is the same program with tiffany. Both print the same.
+`after.py` is the same program with tiffany. Both print the same output.
 """
 
 from __future__ import annotations

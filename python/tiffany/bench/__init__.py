@@ -1,4 +1,4 @@
-"""Measures tiffany beside its peers: ``python -m tiffany.bench``.
+"""Benchmarks of tiffany and its peers: ``python -m tiffany.bench``.
 
-The peers come with ``pip install 'tiffany[bench]'``. One that is not installed is left out.
+Install the peers with ``pip install 'tiffany[bench]'``. Peers that are not installed are left out.
 """

@@ -1,4 +1,6 @@
-"""The command ``python -m tiffany.bench``: reads its arguments, takes the measures, shows them."""
+"""The command ``python -m tiffany.bench``: reads its arguments, takes the measures, and prints
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ usage: python -m tiffany.bench [--json] [--quick] [--only NAME] [--dir D] [MEASU
 
 
 class Refused(Exception):
-    """The command line cannot be obeyed."""
+    """The command line is invalid."""
 
 
 @dataclass
 class Asked:
-    """What the command line asks for."""
+    """The options from the command line."""
 
     mode: Mode = Mode.FULL
     json: bool = False
@@ -76,7 +78,7 @@ def _value(rest: Iterator[str], why: str) -> str:
 
 
 def choose(asked: Asked) -> list[Measure]:
-    """The measures that are asked for, with the contenders that are."""
+    """Returns the requested measures with the requested contenders."""
     known = [measure.name for measure in MEASURES]
     for name in asked.measures:
         if name not in known:
@@ -99,7 +101,7 @@ def choose(asked: Asked) -> list[Measure]:
 
 
 def versions(measures: Sequence[Measure]) -> str:
-    """Who takes part, in one line."""
+    """Returns the contenders and their versions in one line."""
     packages = dict.fromkeys(p for one in measures for c in one.contenders for p in c.needs)
     found = [f"{name} {version}" for name in packages if (version := process.version(name))]
     return ", ".join(
@@ -108,7 +110,7 @@ def versions(measures: Sequence[Measure]) -> str:
 
 
 def take(asked: Asked, measures: Sequence[Measure]) -> bool:
-    """Takes the measures and shows them. Tells whether all that is installed worked."""
+    """Takes the measures and prints them. Returns whether every installed contender worked."""
     well = True
     if not asked.json:
         print(versions(measures) + "\n", flush=True)
@@ -137,7 +139,9 @@ def take(asked: Asked, measures: Sequence[Measure]) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command. Its code: 0, 1 if one that is installed could not be measured, 2 if refused."""
+    """Runs the command. Returns 0, 1 if an installed contender could not be measured, or 2 if the
+    command line is invalid.
+    """
     try:
         asked = read_arguments(arguments)
         if asked.help:
@@ -154,7 +158,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _end(signal_number: int, _frame: object) -> None:
-    """Ends in good order when asked to: samples are ended too, and what they wrote is removed."""
+    """Ends cleanly on a signal: ends the samples too, and removes their files."""
     sys.exit(128 + signal_number)
 
 

@@ -1,8 +1,8 @@
-"""``bare``: what one would write in an afternoon and be content with. A peer, and not a straw man.
+"""``bare``: a scheduler that one could write in an afternoon, as a serious peer.
 
-Generators in a deque, in the shape of the scheduler of David Beazley's course: a task has ``run()``, and
-what it yields is a call if it is a :class:`SystemCall`. It has tasks, joining and sub-generators, and
-nothing else: no timers, descriptors, cancelling, handlers or log.
+It runs generators from a deque, like the scheduler of David Beazley's course: a task has ``run()``,
+and a yielded value is a call if it is a :class:`SystemCall`. It has tasks, joining and
+sub-generators, and nothing else: no timers, descriptors, cancellation, handlers or log.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ Program = Generator[Any, Any, Any]
 
 
 class SystemCall:
-    """What a task asks of the scheduler."""
+    """A request to the scheduler."""
 
     __slots__ = ()
 
     def handle(self, task: Task, scheduler: Scheduler) -> None:
-        """Does it, and puts the task where it belongs."""
+        """Carries out the call and queues the task."""
         raise NotImplementedError
 
 
 class Task:
-    """A generator, and what it is sent next."""
+    """A generator, and the value that it is sent next."""
 
     __slots__ = ("over", "send", "sendval", "target", "value", "waiting")
 
@@ -39,14 +39,14 @@ class Task:
         self.waiting: list[Task] = []
 
     def run(self) -> Any:
-        """Goes on to the next yield."""
+        """Runs to the next yield."""
         value = self.sendval
         self.sendval = None
         return self.send(value)
 
 
 class StackTask(Task):
-    """One whose generators may yield generators, which are calls of them: a trampoline."""
+    """A task whose generators may call generators by yielding them: a trampoline."""
 
     __slots__ = ("stack",)
 
@@ -55,7 +55,7 @@ class StackTask(Task):
         self.stack: list[Program] = []
 
     def run(self) -> Any:
-        """Goes on to the next yield that is not a call of a generator."""
+        """Runs to the next yield that is not a call of a generator."""
         value = self.sendval
         self.sendval = None
         stack = self.stack
@@ -84,24 +84,24 @@ class StackTask(Task):
                 self.enter(result)
 
     def enter(self, target: Program) -> None:
-        """Goes on with this generator."""
+        """Continues with this generator."""
         self.target = target
         self.send = target.send
 
 
 class Scheduler:
-    """A queue of tasks that can go on, and the loop over it."""
+    """A queue of ready tasks, and the loop over it."""
 
     def __init__(self) -> None:
         self.ready: deque[Task] = deque()
 
     def new(self, task: Task) -> Task:
-        """Takes a task in."""
+        """Adds a task."""
         self.ready.append(task)
         return task
 
     def exit(self, task: Task, value: Any) -> None:
-        """Notes that a task is over, and tells those who wait for it."""
+        """Records that a task has finished, and wakes the tasks that wait for it."""
         task.over = True
         task.value = value
         for waiting in task.waiting:
@@ -110,7 +110,7 @@ class Scheduler:
         task.waiting.clear()
 
     def mainloop(self) -> None:
-        """Runs until no task can go on."""
+        """Runs until no task is ready."""
         ready = self.ready
         pop, push = ready.popleft, ready.append
         while ready:
@@ -149,7 +149,7 @@ class WaitTask(SystemCall):
         self.waited = waited
 
     def handle(self, task: Task, scheduler: Scheduler) -> None:
-        """Answers at once if it is over."""
+        """Answers at once if the task has finished."""
         if self.waited.over:
             task.sendval = self.waited.value
             scheduler.ready.append(task)
@@ -158,7 +158,7 @@ class WaitTask(SystemCall):
 
 
 def run(program: Program, task: type[Task] = Task) -> Any:
-    """Runs a program and all that it starts; its value."""
+    """Runs a program and everything it starts, and returns its value."""
     scheduler = Scheduler()
     root = scheduler.new(task(program))
     scheduler.mainloop()

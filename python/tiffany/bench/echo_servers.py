@@ -1,7 +1,8 @@
 """The servers of ``py_echo_*``: a task for each connection, which sends back what it reads.
 
-Each is written with the streams of its library: ``StreamReader`` and ``StreamWriter`` with ``drain()`` for asyncio and
-uvloop, ``SocketStream`` for trio, :mod:`tiffany.net` for ours. A server says its port and serves until its parent is gone or kills it.
+Each is written with the streams of its library: ``StreamReader`` and ``StreamWriter`` with
+``drain()`` for asyncio and uvloop, ``SocketStream`` for trio, :mod:`tiffany.net` for tiffany. A
+server prints its port and runs until its parent is gone or kills it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a measure is, and the turns its contenders take.
+"""The definition of a measure, and the order in which its contenders are sampled.
 
-It knows nothing of what is measured, nor of how a sample is taken.
+This module knows nothing about what is measured or how a sample is taken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OURS = "tiffany"
 
 
 class Mode(enum.Enum):
-    """How long a run may take."""
+    """How long the benchmarks may take."""
 
     #: Sizes and rounds for figures that mean something.
     FULL = "full"
@@ -26,12 +26,12 @@ class Mode(enum.Enum):
     QUICK = "quick"
 
     def pick(self, full: T, quick: T) -> T:
-        """The size for this mode."""
+        """Returns the size for this mode."""
         return full if self is Mode.FULL else quick
 
 
 class Better(enum.Enum):
-    """Which way is good."""
+    """Whether higher or lower is better."""
 
     LOWER = "lower"
     HIGHER = "higher"
@@ -39,14 +39,14 @@ class Better(enum.Enum):
 
 @dataclass(frozen=True)
 class OfBest:
-    """Target: so many times the figure of the best peer in this run."""
+    """A target: a multiple of the figure of the best peer in this run."""
 
     factor: float
 
 
 @dataclass(frozen=True)
 class Of:
-    """Target: so many times the figure of this one."""
+    """A target: a multiple of the figure of this contender."""
 
     name: str
     factor: float
@@ -54,14 +54,14 @@ class Of:
 
 @dataclass(frozen=True)
 class Figure:
-    """Target: this figure."""
+    """A target: this figure."""
 
     limit: float
 
 
 @dataclass(frozen=True)
 class Beside:
-    """Target: this figure in a column beside the main one; lower is better there."""
+    """A target: this figure in an additional column, where lower is better."""
 
     column: str
     limit: float
@@ -69,7 +69,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class OfBeside:
-    """Target: so many times our own figure in a column beside the main one."""
+    """A target: a multiple of tiffany's own figure in an additional column."""
 
     column: str
     factor: float
@@ -80,7 +80,7 @@ Target = OfBest | Of | Figure | Beside | OfBeside
 
 @dataclass(frozen=True)
 class Sample:
-    """One figure, and what else was seen while it was taken."""
+    """One figure, and the additional columns measured with it."""
 
     value: float
     beside: Mapping[str, float] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Missing:
-    """Why there is no sample."""
+    """The reason why there is no sample."""
 
     why: str
     #: It is only not installed; otherwise something went wrong.
@@ -97,7 +97,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Contender:
-    """One that takes part in a measure."""
+    """A participant in a measure."""
 
     name: str
     #: Takes one sample. It may write into the directory, which is empty and its own.
@@ -108,7 +108,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured, of whom, and what is wanted."""
+    """A measure with its contenders and targets."""
 
     name: str
     what: str
@@ -128,7 +128,7 @@ class Figures:
     missing: Missing | None = None
 
     def median(self) -> float | None:
-        """The figure that is shown."""
+        """The median, which is the figure that is shown."""
         return _median([sample.value for sample in self.samples])
 
     def spread(self) -> tuple[float, float] | None:
@@ -137,20 +137,22 @@ class Figures:
         return (min(values), max(values)) if values else None
 
     def columns(self) -> list[str]:
-        """The names of the columns beside the main one."""
+        """The names of the additional columns."""
         return list(self.samples[0].beside) if self.samples else []
 
     def beside(self, column: str) -> float | None:
-        """The median of a column beside the main one."""
+        """Returns the median of an additional column."""
         return _median([s.beside[column] for s in self.samples if column in s.beside])
 
 
 def take_turns(
     measure: Measure, mode: Mode, take: Callable[[Measure, Contender], Sample | Missing]
 ) -> list[Figures]:
-    """Takes the samples: A B C A B C …, so that a slow minute of the machine meets all of them.
+    """Takes the samples in the order A B C A B C …, so that a slow minute of the machine affects
+    all of them.
 
-    Who fails once is not asked again: the next failure would take as long and say the same.
+    A contender that fails once is not sampled again: the next failure would take as long and say
+    the same.
     """
     turns = [(contender, Figures(contender.name)) for contender in measure.contenders]
     for _ in range(mode.pick(measure.rounds, 1)):
@@ -166,7 +168,7 @@ def take_turns(
 
 
 def ns_each(seconds: float, operations: int) -> float:
-    """Nanoseconds for each of so many operations."""
+    """Returns the nanoseconds per operation."""
     return seconds * 1e9 / operations
 
 

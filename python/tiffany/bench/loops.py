@@ -1,4 +1,4 @@
-"""How a program is run by each of the peers. All have their default settings."""
+"""How each peer runs a program. All have their default settings."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ T = TypeVar("T")
 
 
 def with_asyncio(main: Coroutine[Any, Any, T]) -> T:
-    """The loop of the standard library, whose tasks are written in C."""
+    """Runs it on the standard library's event loop, whose tasks are written in C."""
     return asyncio.run(main)
 
 
 def with_uvloop(main: Coroutine[Any, Any, T]) -> T:
-    """asyncio on libuv."""
+    """Runs it on asyncio with libuv."""
     import uvloop
 
     value: T = uvloop.run(main)
@@ -23,7 +23,7 @@ def with_uvloop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def with_trio(main: Callable[[], Awaitable[T]]) -> T:
-    """trio, without instruments."""
+    """Runs it on trio, without instruments."""
     import trio
 
     value: T = trio.run(main)

@@ -1,7 +1,7 @@
 """Processes: one for each sample, and those that a sample itself starts.
 
-A sample has a process to itself, so that neither the modules nor the garbage of one contender are a
-burden to the next, and one that hangs or crashes takes nobody with it.
+Each sample has its own process, so that the modules and the garbage of one contender do not burden
+the next, and one that hangs or crashes affects no other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATIENCE = {Mode.FULL: 600.0, Mode.QUICK: 120.0}
 
 
 def sample(measure: Measure, contender: Contender, mode: Mode, directory: Path) -> Sample | Missing:
-    """Takes one sample in a process of its own (:mod:`tiffany.bench.sample`)."""
+    """Takes one sample in a separate process (:mod:`tiffany.bench.sample`)."""
     absent = [name for name in contender.needs if version(name) is None]
     if absent:
         names = " and ".join(absent)
@@ -53,7 +53,7 @@ def sample(measure: Measure, contender: Contender, mode: Mode, directory: Path) 
 
 
 def version(package: str) -> str | None:
-    """The version of an installed package."""
+    """Returns the version of an installed package."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -70,15 +70,16 @@ def _last_line(complaints: str) -> str:
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:
-    """Ends a sample and whatever it has started."""
+    """Ends a sample and everything it has started."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 
 
 class Child:
-    """A Python process that tells by lines how far it is. It is killed at the end of the ``with``.
+    """A Python process that reports its progress in lines. It is killed at the end of the ``with``.
 
-    It holds a pipe at its standard input, whose end tells it that nobody is left to kill it.
+    Its standard input is a pipe; when the pipe is closed, the process knows that its parent is
+    gone.
     """
 
     def __init__(self, *arguments: str) -> None:
@@ -92,7 +93,7 @@ class Child:
         self.pid = self._process.pid
 
     def line(self) -> str:
-        """The next line it writes."""
+        """Returns the next line that the process writes."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -103,7 +104,7 @@ class Child:
         return line.decode().strip()
 
     def kill(self) -> None:
-        """Kills it with SIGKILL."""
+        """Kills the process with SIGKILL."""
         self._process.kill()
         self._process.communicate()
 

@@ -1,6 +1,6 @@
-"""``py_await``: 100 ``async def`` tasks that let the others go first 5,000 times each.
+"""``py_await``: 100 ``async def`` tasks that yield to the others 5,000 times each.
 
-The peers are those of ``py_yield``. ``bare`` is not among them: its tasks are generators.
+The peers are those of ``py_yield``, except ``bare``, whose tasks are generators.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""``py_depth50``: a yield at the bottom of 50 generators that called each other by yielding, 100 such tasks.
+"""``py_depth50``: a yield at the bottom of 50 generators that called each other by yielding, in 100
+such tasks.
 
-The column ``depth_1`` is the same where the task itself yields; the two take turns in one process. The way down and up is
-inside the time: 100 steps of it beside 10,000 yields. ``bare`` is its trampoline. asyncio has no call stack of its own to
-compare: a nested ``await`` there passes through every level at each switch.
+The column ``depth_1`` is the same with a task that itself yields; the two alternate in one process.
+The way down and up is part of the time: 100 steps of it compared with 10,000 yields. ``bare`` uses
+its trampoline. asyncio has no comparable call stack: a nested ``await`` there passes through every
+level at each switch.
 """
 
 from __future__ import annotations

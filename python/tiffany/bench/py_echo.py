@@ -1,8 +1,10 @@
-"""``py_echo_64`` and ``py_echo_1000``: a server sends back what it gets, to 64 or 1,000 connections.
+"""``py_echo_64`` and ``py_echo_1000``: a server sends back what it receives, to 64 or 1,000
+connections.
 
-Each connection has one request of 64 to 128 bytes under way. The server is alone in a process
-(:mod:`tiffany.bench.echo_servers`), the load comes from another one. The figure is requests for each second of CPU
-time of the server's process, all of its threads, so it does not matter how much of the machine others had.
+Each connection has one outstanding request of 64 to 128 bytes. The server has a process of its own
+(:mod:`tiffany.bench.echo_servers`), and the load comes from another one. The figure is requests per
+second of CPU time of the server's process, all of its threads, so the load of the rest of the
+machine does not matter.
 """
 
 from __future__ import annotations
@@ -24,19 +26,19 @@ def _requests(mode: Mode) -> int:
 
 
 def allow_many_descriptors() -> None:
-    """1,000 connections need more descriptors than some systems give at first."""
+    """Raises the descriptor limit: 1,000 connections need more than the default of some systems."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of all threads of a process so far."""
+    """Returns the CPU time of all threads of a process so far."""
     threads = list(Path(f"/proc/{pid}/task").iterdir())
     return sum(int((one / "schedstat").read_text().split()[0]) for one in threads) / 1e9
 
 
 class Load:
-    """Connections that each have at most one request under way, on one thread with epoll."""
+    """Connections with at most one outstanding request each, on one thread with epoll."""
 
     def __init__(self, port: int, connections: int) -> None:
         self.epoll = select.epoll()
@@ -51,7 +53,7 @@ class Load:
             self._opened = opened.pop_all()
 
     def requests(self, requests: int) -> None:
-        """Sends so many, spread over the connections, and takes all of the answers."""
+        """Sends this many requests, spread over the connections, and receives all of the answers."""
         sent = answered = 0
         for connection in self.connections.values():
             if sent < requests:
@@ -76,7 +78,7 @@ class Load:
 
 
 class _Connection:
-    """One connection, and what is still to come of its answer."""
+    """One connection, and the part of its answer that is still to come."""
 
     def __init__(self, stream: socket.socket, size: int) -> None:
         self.message = bytes(number % 251 for number in range(size))
@@ -88,7 +90,7 @@ class _Connection:
         self.send(self.message)
 
     def answered(self) -> bool:
-        """Takes what has come; whether that is all of it."""
+        """Receives available data. Returns whether the answer is complete."""
         came = self.receive(1024)
         if not came:
             raise RuntimeError("the server hung up")

@@ -1,8 +1,10 @@
-"""``py_leak``: 1,000,000 tasks spawned and joined in batches of 1,000: how much more memory is resident then.
+"""``py_leak``: the growth of resident memory after 1,000,000 tasks were spawned and joined in
+batches of 1,000.
 
-The same is done before with 20 batches, so that pools and free lists have their size. The garbage collector is off
-meanwhile, so that cycles could not be cleaned up unseen; ``cycles`` is the number of objects it then finds that
-only each other keep alive. The peers are there to compare: the target is a figure.
+20 batches are run before, so that pools and free lists have reached their size. The garbage
+collector is off meanwhile, so that it cannot hide cycles; ``cycles`` is the number of objects it
+then finds that only keep each other alive. The peers are there for comparison: the target is a
+fixed figure.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ WARM_BATCHES = 20
 
 
 def resident_bytes() -> int:
-    """The resident bytes of this process."""
+    """Returns the resident memory of this process in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -31,16 +33,16 @@ def resident_bytes() -> int:
 
 
 class Watch:
-    """Looks at the memory before and after."""
+    """Compares the memory before and after."""
 
     def begin(self) -> None:
-        """Before: what is there already does not count."""
+        """Records the memory before, which does not count."""
         gc.collect()
         gc.disable()
         self.before = resident_bytes()
 
     def end(self) -> Sample:
-        """After: in MB, and what the collector finds."""
+        """Returns the growth in MB, and what the collector finds."""
         grown = resident_bytes() - self.before
         return Sample(grown / 1e6, {"cycles": gc.collect()})
 

@@ -1,8 +1,10 @@
-"""``py_spawn_join``: batches of 1,000 tasks that return a number; each is spawned, then all are joined.
+"""``py_spawn_join``: batches of 1,000 tasks that return a number; each is spawned, then all are
+joined.
 
-Ours and asyncio's are ``async def`` and are awaited in order through their handles; ``bare``'s are generators.
-trio's tasks have no values: they are put into a list, and the nursery joins. Spawning is a scheduling point
-in ours and ``bare``; in the others the children run when the parent first waits. All children run in all.
+The tasks of tiffany and asyncio are ``async def`` and are awaited in order through their handles;
+those of ``bare`` are generators. trio's tasks have no values: they append to a list, and the
+nursery joins them. Spawning is a scheduling point in tiffany and ``bare``; in the others the
+children run when the parent first waits. All children run in all of them.
 """
 
 from __future__ import annotations

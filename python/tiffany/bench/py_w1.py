@@ -1,7 +1,8 @@
 """``py_w1``: one run, one durable step after the other.
 
-A step is on the disk before the next one begins, and its work is nothing, so that the log is what is measured. The
-time goes from the beginning of one step to that of another, inside one run: opening and closing are not in it.
+A step is on the disk before the next one starts, and does no work, so that only the log is
+measured. The time is taken from the start of one step to the start of another inside one run;
+opening and closing are not included.
 """
 
 from __future__ import annotations

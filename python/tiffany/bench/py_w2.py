@@ -1,7 +1,7 @@
-"""``py_w2``: 200 runs at once, 20 durable steps each.
+"""``py_w2``: 200 concurrent runs with 20 durable steps each.
 
-The time goes from the first start to the last result. 20 other runs come before, so that files, threads and
-connections are there, as they are in a program that runs for long.
+The time is taken from the first start to the last result. 20 other runs come before, so that files,
+threads and connections exist, as in a long-running program.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""``py_w3``: a process is killed with SIGKILL after 500 steps; from starting it again to its next step.
+"""``py_w3``: a process is killed with SIGKILL after 500 steps; the time from starting it again to
+its next step.
 
-Importing the library is in the time, as it is for whoever waits: ``begun`` is the same for a process that finds
-nothing to go on with, so the difference is the resuming alone.
+Importing the library is included, as it is for a user who waits. ``begun`` is the time of a process
+that finds nothing to resume, so the difference is the cost of resuming alone.
 """
 
 from __future__ import annotations

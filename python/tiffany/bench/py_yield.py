@@ -1,8 +1,8 @@
-"""``py_yield``: 100 generators that let the others go first 5,000 times each.
+"""``py_yield``: 100 generators that yield to the others 5,000 times each.
 
-Ours and ``bare``'s say ``yield``. The others have no tasks that are generators: theirs are ``async def`` with
-the yield of their own API, ``asyncio.sleep(0)`` and ``trio.lowlevel.checkpoint()``. Spawning and joining are
-inside the time of all: a switch of 5,000.
+The tasks of tiffany and ``bare`` use ``yield``. The others have no generator tasks: theirs are
+``async def`` with the yield of their own API, ``asyncio.sleep(0)`` and
+``trio.lowlevel.checkpoint()``. Spawning and joining are included for all: one switch of 5,000.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shows figures: a table for people, a JSON object a line for programs."""
+"""Prints figures: a table for people, or one JSON object per line for programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .harness import (
 
 
 def as_json(measure: Measure, all_figures: Sequence[Figures]) -> str:
-    """One object, as ``tiffany-bench --json`` writes it:
+    """Returns one object, as ``tiffany-bench --json`` writes it:
 
     ``{"measure":…,"unit":…,"better":…,"tiffany":…,"peers":{…},"spread":{…},…}``.
     """
@@ -49,7 +49,7 @@ def as_json(measure: Measure, all_figures: Sequence[Figures]) -> str:
 
 
 def worked(measure: Measure, all_figures: Sequence[Figures]) -> str:
-    """Who took part in a measure, without figures."""
+    """Returns who took part in a measure, without figures."""
     there = ", ".join(one.name for one in all_figures if one.missing is None)
     lines = [f"{measure.name:<14} works: {there or 'nobody'}"]
     for one in all_figures:
@@ -59,7 +59,9 @@ def worked(measure: Measure, all_figures: Sequence[Figures]) -> str:
 
 
 def table(measure: Measure, all_figures: Sequence[Figures]) -> str:
-    """A small table: median, spread, ratio to tiffany, and the columns beside; then the targets."""
+    """Returns a small table: median, spread, ratio to tiffany, and additional columns; then the
+    targets.
+    """
     lines = [f"{measure.name}: {measure.what} ({measure.unit}, {measure.better.value} is better)"]
     columns = _columns(all_figures)
     heads = "".join(f"{column:>14}" for column in columns)
@@ -82,7 +84,7 @@ def table(measure: Measure, all_figures: Sequence[Figures]) -> str:
 
 
 def _columns(all_figures: Iterable[Figures]) -> list[str]:
-    """Every column that some contender has, in order of appearance."""
+    """Returns every column that a contender has, in order of appearance."""
     return list(dict.fromkeys(column for one in all_figures for column in one.columns()))
 
 
@@ -103,7 +105,7 @@ def _short(value: float | None) -> str:
 
 
 def _verdict(target: Target, better: Better, all_figures: Sequence[Figures]) -> str:
-    """A target in words, with whether it is reached."""
+    """Returns a target in words, and whether it is reached."""
     bound = "at most" if better is Better.LOWER else "at least"
     ours = _median_of(OURS, all_figures)
     match target:

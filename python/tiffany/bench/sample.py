@@ -1,4 +1,4 @@
-"""Takes one sample and writes it as JSON. The way in of the processes that samples are taken in."""
+"""Takes one sample and writes it as JSON. This is the entry point of the sample processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .measures import MEASURES
 
 
 def main(measure: str, contender: str, mode: str, directory: str) -> None:
-    """Takes the sample. What the contender prints goes to the standard error."""
+    """Takes the sample. Output of the contender goes to standard error."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     [take] = [

@@ -1,10 +1,12 @@
-"""What can be learnt of durable runs afterwards. All of it looks at a log directory, which may be in use, and changes nothing there.
+"""Tools to examine durable runs. All of them read a log directory, which may be in use, and change
+nothing in it.
 
-`TimeTravel` shows a run as it was at any of its records, with the variables of its functions. `check` and `try_` run the code of today against logs that are there.
-`diff` says where two runs part, and `export` writes a run for other programs. `backup` and `restore` copy a log, and make one of the copy.
-Forks are made by `tiffany.Runtime.fork`.
+`TimeTravel` shows a run as it was at any of its records, with the variables of its functions.
+`check` and `try_` run the current code against existing logs. `diff` says where two runs diverge,
+and `export` writes a run for other programs. `backup` copies a log, and `restore` creates a log
+from the copy. To fork a run, use `tiffany.Runtime.fork`.
 
-A run is a `Run`, its ``uuid.UUID``, or the id it was started under.
+A run is given as a `Run`, its ``uuid.UUID``, or the id it was started with.
 """
 
 from __future__ import annotations

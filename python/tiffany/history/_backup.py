@@ -1,4 +1,4 @@
-"""Copies of a log while it is in use, and logs made of them."""
+"""Backups of a log that may be in use, and restoring them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiffany._arguments import bad, number
 
 @dataclass(frozen=True)
 class DamagedRun:
-    """A run that is not whole in its log, and what is wrong with it."""
+    """A run that is incomplete in its log, and what is wrong with it."""
 
     run: _uuid.UUID
     what: str
@@ -21,8 +21,9 @@ class DamagedRun:
 
 @dataclass(frozen=True)
 class Backup:
-    """A backup that came to its end: when it began (what was durable then is in it), what is in it, how much of that was copied this time, and runs of which the log
-    itself lacks something."""
+    """A finished backup: when it started (everything durable at that time is in it), what it
+    contains, how much was copied this time, and the runs that are incomplete in the log itself.
+    """
 
     taken: str
     runs: int
@@ -38,7 +39,9 @@ class Backup:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a backup has, all of which was read and is whole: when it was taken, and how many of its runs were ``damaged`` in the log already."""
+    """The contents of a backup, all of which were read and verified: when it was taken, and how
+    many of its runs were already ``damaged`` in the log.
+    """
 
     taken: str
     runs: int
@@ -55,11 +58,13 @@ def backup(
     rate: float | None = None,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> Backup:
-    """Copies a log, which may be in use, to another directory: all runs as they stood at one moment. If that has a backup of the same log already, only what is new is
-    copied.
+    """Copies a log, which may be in use, to another directory: all runs as they were at one moment.
+    If that directory already has a backup of the same log, only new data is copied.
 
-    ``rate`` is how many bytes are copied in a second at most, and 0 is no limit; without one it is gentle where a process has the log. ``on_progress`` is told how many bytes are
-    copied, and of how many. What it raises, and Ctrl-C, end the copying; the backup before it is as it was.
+    ``rate`` limits the speed in bytes per second; 0 means no limit, and by default the speed is
+    limited if a process owns the log. ``on_progress`` is called with the number of bytes copied and
+    the total. An exception that it raises, and Ctrl-C, stop the copying; the previous backup stays
+    intact.
 
     >>> import tempfile
     >>> from tiffany import Runtime, workflow
@@ -85,15 +90,19 @@ def backup(
 def restore(
     backup: str | os.PathLike[str], wal: str | os.PathLike[str], *, force: bool = False
 ) -> Restored:
-    """Makes a log of a backup, in a directory that is empty or new. With ``force`` it may have a log that no process has, which is removed.
+    """Creates a log from a backup, in a new or empty directory. With ``force`` the directory may
+    contain a log that no process owns, which is removed.
 
-    A restored log goes back in time: what its runs did after the backup they do again, steps with the same keys.
+    A restored log goes back in time: whatever its runs did after the backup, they do again, with
+    the same keys for steps.
     """
     taken, whole, damaged = _core._restore(backup, wal, force)
     return Restored(taken, *whole, damaged)
 
 
 def check_backup(backup: str | os.PathLike[str]) -> Restored:
-    """Reads a backup through, and tells what `restore` would make of it. One that is not as it was written is a `DamagedBackupError`."""
+    """Reads a backup and reports what `restore` would create from it. Raises `DamagedBackupError`
+    if the backup has changed since it was written.
+    """
     taken, whole, damaged = _core._check_backup(backup)
     return Restored(taken, *whole, damaged)

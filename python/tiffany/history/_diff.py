@@ -1,4 +1,4 @@
-"""Where two runs part: record by record up to the first difference, and then task by task."""
+"""The differences between two runs: record by record up to the first difference, then task by task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tiffany.history._export import warn_of
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs. ``unread`` says why not all of it could be read; what was before the first record of its ``generation`` is not in the log."""
+    """One of the two runs. ``unread`` says why part of it could not be read. The log has nothing
+    from before the first record of its ``generation``.
+    """
 
     run: _uuid.UUID
     id: str
@@ -28,7 +30,9 @@ class Side:
 
 @dataclass(frozen=True)
 class RecordText:
-    """A record in words: its number, its task, its type, what it says, and the line of code if it is a call."""
+    """A record in words: its number, its task, its type, its contents, and the line of code if it
+    is a call.
+    """
 
     number: int
     tid: int
@@ -39,7 +43,9 @@ class RecordText:
 
 @dataclass(frozen=True)
 class Change:
-    """A value that differs: where it is, as a JSON pointer, and what each run has there. ``None`` may also say that a run has nothing there."""
+    """A value that differs: its place as a JSON pointer, and the value in each run. ``None`` can
+    also mean that a run has no value there.
+    """
 
     path: str
     a: Any
@@ -48,7 +54,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Parting:
-    """The first record in which two runs differ. Nothing is there of a run that has no more records."""
+    """The first record in which two runs differ. A run that has no more records has ``None`` here."""
 
     a: RecordText | None
     b: RecordText | None
@@ -58,7 +64,9 @@ class Parting:
 
 @dataclass(frozen=True)
 class Difference:
-    """Something in which a task differs: its numbers ``tids`` in both runs, its name, which of its calls to the world it is, what differs, and the values."""
+    """A difference in a task: its numbers ``tids`` in both runs, its name, which of its outward
+    calls it is, what differs, and the values.
+    """
 
     tids: tuple[int | None, int | None]
     name: str | None
@@ -72,8 +80,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Diff:
-    """Two runs side by side. ``same_records`` from the beginning on are the same; ``parting`` is the first one that is not; ``differences`` tell what the tasks asked of the
-    world and got, the first ones, and ``more`` counts the others."""
+    """The comparison of two runs. The first ``same_records`` records are the same; ``parting`` is
+    the first one that differs. ``differences`` lists the first differences in the outward calls of
+    the tasks and their answers, and ``more`` counts the rest.
+    """
 
     a: Side
     b: Side
@@ -86,7 +96,7 @@ class Diff:
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing differs, not even the order in which things happened."""
+        """Whether nothing differs, including the order of events."""
         return self.parting is None and not self.differences
 
 
@@ -98,7 +108,8 @@ def diff(
     other: str | os.PathLike[str] | None = None,
     limit: int = 100,
 ) -> Diff:
-    """Compares two runs of a log, or the second one of an ``other`` log. They may be unfinished, or damaged. So many differences as ``limit`` are told in full.
+    """Compares two runs of a log, or takes the second one from the ``other`` log. The runs may be
+    unfinished or damaged. At most ``limit`` differences are listed in full.
 
     >>> import tempfile
     >>> from tiffany import Runtime, step, workflow

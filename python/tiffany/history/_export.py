@@ -1,4 +1,4 @@
-"""A run in the forms that other programs show."""
+"""Exports of a run for other programs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tiffany._records import RunLike
 
 
 class DamagedLogWarning(UserWarning):
-    """Not all of a log could be read."""
+    """Part of a log could not be read."""
 
 
 def warn_of(trouble: str | None) -> None:
-    """Says that not all could be read, if so."""
+    """Warns if part of the log could not be read."""
     if trouble is not None:
         warnings.warn(f"not all of the log is read: {trouble}", DamagedLogWarning, stacklevel=3)
 
@@ -52,8 +52,10 @@ def export(
     format: Literal["chrome-trace", "mermaid", "json"],
     to: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any] | str | None:
-    """A run for other programs: its timeline for Perfetto (``"chrome-trace"``), its tasks as a graph of Mermaid, or all of its records with large payloads in their
-    place (``"json"``). With ``to`` it is written to that file, and without it is given: the first and the last as what their JSON says.
+    """Exports a run for other programs: its timeline for Perfetto (``"chrome-trace"``), its tasks
+    as a Mermaid graph, or all of its records with large payloads included (``"json"``). With ``to``
+    the export is written to that file; otherwise it is returned, the first and the last format as
+    decoded JSON.
 
     >>> import tempfile
     >>> from tiffany import Runtime, workflow

@@ -1,4 +1,4 @@
-"""The code of runs that are looked at: what a runtime without a log is told."""
+"""The code of runs that are examined: settings of a runtime without a log."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tiffany._settings import ReplaySettings
 def program(
     what: str, workflows: Iterable[Callable[..., Any]], settings: ReplaySettings
 ) -> dict[str, Any]:
-    """What a runtime of these functions is told, besides those that are decorated with ``@workflow``."""
+    """Returns the settings of a runtime with these functions, in addition to those decorated with
+    ``@workflow``.
+    """
     check_names(what, settings, ["wal", "workflows", *ReplaySettings.__annotations__])
     return _runtime.settings(_workflows.Functions(workflows), **settings)

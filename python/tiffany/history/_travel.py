@@ -1,5 +1,7 @@
-"""A run as it was at any of its records. It is replayed up to there with what its log has for answers: no effect begins, nothing is
-written, and no code of its tasks is unwound when one looks elsewhere."""
+"""A run as it was at any of its records. The run is replayed up to that record with the answers
+from its log: no step starts, nothing is written, and no code of its tasks is unwound when another
+record is shown.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tiffany.history._program import program
 
 @dataclass(frozen=True)
 class Frame:
-    """A function that a task is inside of: where it stands, and its variables as ``repr`` shows them."""
+    """A function that a task is inside: the current line, and its variables as ``repr`` shows them."""
 
     function: str
     file: str
@@ -29,10 +31,14 @@ class Frame:
 
 @dataclass(frozen=True)
 class TaskMoment:
-    """A task at a moment: its ``state`` is ``new``, ``ready``, ``waiting``, ``cancelling``, ``completed``, ``failed`` or ``cancelled``. ``frames`` has the
-    functions that it is inside of, the innermost last, or those in which it failed; ``store`` what it has put there, as ``repr`` shows it.
+    """A task at a moment.
 
-    ``error`` is what it failed with. It has its traceback, so ``pdb.post_mortem(task.error.__traceback__)`` opens a debugger there.
+    Its ``state`` is ``new``, ``ready``, ``waiting``, ``cancelling``, ``completed``, ``failed`` or
+    ``cancelled``. ``frames`` are the functions that it is inside, the innermost last, or those in
+    which it failed. ``store`` is its store, as ``repr`` shows it.
+
+    ``error`` is the exception with which it failed. It has its traceback, so
+    ``pdb.post_mortem(task.error.__traceback__)`` opens a debugger there.
     """
 
     tid: int
@@ -48,24 +54,27 @@ class TaskMoment:
 
 @dataclass(frozen=True)
 class Moment:
-    """A run at one of its records: the number of the record, what the log has there, and all tasks that are known there, in the order of
-    their numbers."""
+    """A run at one of its records: the number of the record, the record itself, and all tasks known
+    at that point, in the order of their numbers.
+    """
 
     number: int
     record: dict[str, Any]
     tasks: list[TaskMoment]
 
     def task(self, tid: int) -> TaskMoment | None:
-        """A task by its number."""
+        """Returns a task by its number."""
         return next((task for task in self.tasks if task.tid == tid), None)
 
 
 class TimeTravel:
-    """A traveller through the records of one run. Records are numbered from 1.
+    """Moves through the records of one run. Records are numbered from 1.
 
-    ``workflows`` and the other settings are those of `tiffany.Runtime`: the code of the run, and what it may ask for. What a task did in the same turn
-    as a record, it has done. What is looked at stays in memory, as its ``finally`` must not be done: use another process for thousands of looks. It belongs to
-    the thread that made it. Close it, best by ``with``.
+    ``workflows`` and the other settings are those of `tiffany.Runtime`: the code of the run, and
+    its environment. At a record, everything that a task did in the same turn has happened. Examined
+    moments stay in memory, because ``finally`` blocks must not run; to examine thousands of them,
+    use another process. The object belongs to the thread that created it. Close it when you are
+    done, preferably with ``with``.
 
     >>> import tempfile
     >>> from tiffany import Runtime, step, workflow
@@ -109,7 +118,7 @@ class TimeTravel:
         self.close()
 
     def close(self) -> None:
-        """Ends it. No code of the run is unwound."""
+        """Closes it. No code of the run is unwound."""
         self._core.close()
 
     @property
@@ -118,16 +127,16 @@ class TimeTravel:
         return _uuid.UUID(self._core.run())
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """Returns the number of records."""
         return self._core.records()
 
     @property
     def here(self) -> int:
-        """The record that was looked at last; at first it is the last one of all."""
+        """The number of the current record; at first, the last record of the run."""
         return self._here
 
     def record(self, number: int) -> dict[str, Any]:
-        """A record as the log has it."""
+        """Returns a record as it is in the log."""
         line = self._core.record(number)
         if line is None:
             # It says which ones there are.
@@ -136,27 +145,31 @@ class TimeTravel:
         return record
 
     def at(self, number: int) -> Moment:
-        """The run as it was when this record was written. One that there is not is a `NoRecordError`."""
+        """Returns the run as it was when this record was written. Raises `NoRecordError` if there
+        is no such record.
+        """
         found, line, tasks = self._core.seek(number)
         self._here = found
         return Moment(found, json.loads(line), [_task(parts) for parts in tasks])
 
     def next(self) -> Moment:
-        """One record further."""
+        """Moves one record forward."""
         return self.at(self._here + 1)
 
     def back(self) -> Moment:
-        """One record back."""
+        """Moves one record back."""
         return self.at(self._here - 1)
 
     def next_of(self, tid: int) -> Moment | None:
-        """The next record of a task, if there is one."""
+        """Moves to the next record of a task, if there is one."""
         number = self._core.next_of(whole("`tid`", tid), self._here)
         return None if number is None else self.at(number)
 
     def failure(self) -> Moment | None:
-        """Where the run failed: at the end of the task whose error it was, or of its root; a failure that was caught is not it. Nothing if the run
-        did not fail."""
+        """Moves to the record at which the run failed: the end of the task whose error it was, or
+        of its root. A failure that was caught does not count. Returns ``None`` if the run did not
+        fail.
+        """
         number = self._core.failure()
         return None if number is None else self.at(number)
 

@@ -1,4 +1,6 @@
-"""Runs in the code of today, for who wants to know before it is used. No effect begins, and nothing is written."""
+"""Runs replayed with the current code, to test it before a deploy. No step starts, and nothing is
+written.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from tiffany.history._program import program
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of a run in the code of today: ``error`` says why it would not go on, if it would not. A `DivergedError` does something else than its log says."""
+    """The result of replaying a run with the current code. ``error`` says why it would not
+    continue, if so; a `DivergedError` means that it behaves differently from its log.
+    """
 
     run: _uuid.UUID
     id: str
@@ -26,13 +30,15 @@ class Checked:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it would go on."""
+        """Whether the run would continue."""
         return self.error is None
 
 
 @dataclass(frozen=True)
 class Upcoming:
-    """A call that a run would make next: its task, its kind as the log has it, its name if it is a step, and its line."""
+    """A call that a run would make next: its task, its kind as in the log, its name if it is a
+    step, and its line.
+    """
 
     tid: int
     call: str
@@ -42,7 +48,9 @@ class Upcoming:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What could be written where code and log part: the line, the ``id`` for ``patched``, the code, and what it does."""
+    """Code that could be inserted where code and log diverge: the line, the ``id`` for ``patched``,
+    the code, and its effect.
+    """
 
     at: str
     id: str
@@ -52,8 +60,10 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a run would do next in the code of today. ``calls`` counts its calls to the world that were as the log has them; ``outcome`` is what it would end with, `Ok` or
-    `Err`, if it would end; ``error`` says why it would not go on, and ``proposal`` what could be written there."""
+    """What a run would do next with the current code. ``calls`` counts the outward calls that
+    matched the log. ``outcome`` is `Ok` or `Err` if the run would end. ``error`` says why it would
+    not continue, and ``proposal`` how to fix that.
+    """
 
     run: _uuid.UUID
     id: str
@@ -72,7 +82,8 @@ def check(
     workflows: Iterable[Callable[..., Any]] = (),
     **settings: Unpack[ReplaySettings],
 ) -> list[Checked]:
-    """Runs all unfinished runs of a log against the code of today, or those that are given, and tells of each whether it would go on.
+    """Replays the unfinished runs of a log, or the given ones, with the current code, and reports
+    for each whether it would continue.
 
     ``workflows`` and the other settings are those of `tiffany.Runtime`.
 
@@ -100,8 +111,8 @@ def try_(
     workflows: Iterable[Callable[..., Any]] = (),
     **settings: Unpack[ReplaySettings],
 ) -> Trial:
-    """Runs an unfinished run in the code of today, as far as it goes without the world, and tells what it would do next. One that is over is
-    a `RunOverError`.
+    """Replays an unfinished run with the current code, as far as possible without executing steps,
+    and reports what it would do next. Raises `RunOverError` if the run has finished.
 
     ``workflows`` and the other settings are those of `tiffany.Runtime`.
     """

@@ -1,6 +1,6 @@
 """The operating system of David Beazley's course on coroutines (2009), as a dialect of tiffany.
 
-A program that was written for the course's ``pyos8`` runs when only its import changes:
+A program written for the course's ``pyos8`` runs if only its import is changed:
 
 >>> from tiffany.pyos import *
 >>> def child():
@@ -19,11 +19,11 @@ Task ... terminated
 waited: True
 Task ... terminated
 
-There is no loop in here: ``mainloop`` runs the kernel, and a task of this module is a task like any other. The chapter "Old pyos programs"
-of the book says where it does better than the original.
+This package has no loop of its own: ``mainloop`` runs the kernel, and a pyos task is an ordinary
+task. The chapter "Old pyos programs" of the book lists the differences from the original.
 """
 
-# Who imports everything from here had these, too.
+# Programs that import everything from here also get these.
 import select
 import types
 from queue import Queue

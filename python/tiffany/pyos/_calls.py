@@ -1,4 +1,6 @@
-"""What tasks ask of their scheduler. A call is yielded; its ``handle`` does what is asked, by the methods of the scheduler."""
+"""System calls. A task yields a call, and the call's ``handle`` carries it out with the methods of
+the scheduler.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ from tiffany.pyos._task import HasFileno, Task, descriptor
 
 
 class SystemCall(_PyosCall):
-    """Something that is asked of the scheduler. Derive from it for calls of your own.
+    """A request to the scheduler. Derive from it to define your own calls.
 
-    Before ``handle`` is called, ``task`` is the task that asks and ``sched`` its scheduler. The answer is what ``handle`` leaves in
-    ``task.sendval``. The task goes on when it is scheduled, by ``handle`` or later by somebody else.
+    Before ``handle`` is called, ``task`` is set to the calling task and ``sched`` to its scheduler.
+    The answer is the value that ``handle`` leaves in ``task.sendval``. The task continues when it
+    is scheduled, by ``handle`` or later by other code.
 
     >>> from tiffany.pyos import Scheduler
     >>> class CountTasks(SystemCall):
@@ -33,11 +36,11 @@ class SystemCall(_PyosCall):
     sched: Scheduler
 
     def handle(self) -> None:
-        """Does what is asked."""
+        """Carries out the call."""
 
 
 class GetTid(SystemCall):
-    """The number of the task that asks."""
+    """Returns the number of the calling task."""
 
     def handle(self) -> None:
         self.task.sendval = self.task.tid
@@ -45,7 +48,7 @@ class GetTid(SystemCall):
 
 
 class NewTask(SystemCall):
-    """Starts a task, and gives its number."""
+    """Starts a task and returns its number."""
 
     def __init__(self, target: Any) -> None:
         self.target = target
@@ -56,7 +59,9 @@ class NewTask(SystemCall):
 
 
 class KillTask(SystemCall):
-    """Ends a task: all its generators, the innermost first. ``False``: there is no such task."""
+    """Ends a task with all its generators, the innermost first. Returns ``False`` if the task does
+    not exist.
+    """
 
     def __init__(self, tid: int) -> None:
         self.tid = tid
@@ -70,7 +75,9 @@ class KillTask(SystemCall):
 
 
 class WaitTask(SystemCall):
-    """Waits for the end of a task, and gives ``True`` then. ``False``, at once: there is no such task."""
+    """Waits until a task has ended and returns ``True``. Returns ``False`` at once if the task does
+    not exist.
+    """
 
     def __init__(self, tid: int) -> None:
         self.tid = tid
@@ -82,7 +89,7 @@ class WaitTask(SystemCall):
 
 
 class ReadWait(SystemCall):
-    """Waits until a descriptor, or something that has one, can be read."""
+    """Waits until a descriptor, or an object that has one, is readable."""
 
     def __init__(self, f: int | HasFileno) -> None:
         self.f = f
@@ -92,7 +99,7 @@ class ReadWait(SystemCall):
 
 
 class WriteWait(SystemCall):
-    """Waits until a descriptor, or something that has one, can be written."""
+    """Waits until a descriptor, or an object that has one, is writable."""
 
     def __init__(self, f: int | HasFileno) -> None:
         self.f = f

@@ -1,4 +1,6 @@
-"""Sockets without blocking: generators that a task yields. What they yield last is what the task gets."""
+"""Non-blocking socket operations: generators that a task yields. The last value that they yield is
+the result.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from tiffany.pyos._calls import ReadWait, WriteWait
 
 
 def Accept(sock: socket) -> Generator[Any, Any, None]:
-    """Waits for a connection, and gives it with its address."""
+    """Waits for a connection and returns it with its address."""
     while True:
         yield ReadWait(sock)
         try:
@@ -34,7 +36,7 @@ def Send(sock: socket, buffer: bytes) -> Generator[Any, Any, None]:
 
 
 def Recv(sock: socket, maxbytes: int) -> Generator[Any, Any, None]:
-    """Waits for bytes, and gives at most so many; none at the end."""
+    """Waits for data and returns at most ``maxbytes`` bytes; none at the end of the stream."""
     while True:
         yield ReadWait(sock)
         try:

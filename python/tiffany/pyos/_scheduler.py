@@ -16,13 +16,13 @@ from tiffany.pyos._task import HasFileno, Ready, Task, Waiting
 class Scheduler:
     """Runs tasks.
 
-    ``ready`` are the tasks that could run now, ``taskmap`` has all that are not over by their number, ``exit_waiting`` those that wait for
-    the end of another, ``read_waiting`` and ``write_waiting`` those that wait for a descriptor. A task that has its turn is in none but
-    ``taskmap``.
+    ``ready`` contains the tasks that could run now, ``taskmap`` all unfinished tasks by their
+    number, ``exit_waiting`` the tasks that wait for the end of another, ``read_waiting`` and
+    ``write_waiting`` those that wait for a descriptor. The running task is only in ``taskmap``.
     """
 
     tells_end: bool = True
-    """Whether the end of a task is printed, as the original did."""
+    """Whether the end of a task is printed, as in the original."""
 
     ready: Ready
     taskmap: dict[int, Task]
@@ -39,14 +39,16 @@ class Scheduler:
         self.write_waiting = Waiting("write", self._kernel)
 
     def new(self, target: Any) -> int:
-        """Starts a task, and gives its number."""
+        """Starts a task and returns its number."""
         task = Task(target)
         self.taskmap[task.tid] = task
         self.schedule(task)
         return task.tid
 
     def exit(self, task: Task) -> None:
-        """A task is over: those who wait for that go on. Called for one that is not, it ends it."""
+        """Called when a task has ended: the tasks that wait for it continue. If called for a task
+        that has not ended, ends it.
+        """
         if self.tells_end:
             print(f"Task {task.tid} terminated")
         self.taskmap.pop(task.tid, None)
@@ -55,7 +57,7 @@ class Scheduler:
             self.schedule(waiting)
 
     def waitforexit(self, task: Task, waittid: int) -> bool:
-        """Lets a task wait for the end of another. ``False``: there is no such task."""
+        """Makes a task wait for the end of another. Returns ``False`` if that task does not exist."""
         other = self.taskmap.get(waittid)
         if other is None:
             return False
@@ -65,17 +67,18 @@ class Scheduler:
         return True
 
     def waitforread(self, task: Task, fd: int | HasFileno) -> None:
-        """Lets a task wait until a descriptor can be read."""
+        """Makes a task wait until a descriptor is readable."""
         self.read_waiting[fd] = task
 
     def waitforwrite(self, task: Task, fd: int | HasFileno) -> None:
-        """Lets a task wait until a descriptor can be written."""
+        """Makes a task wait until a descriptor is writable."""
         self.write_waiting[fd] = task
 
     def iopoll(self, timeout: float | None) -> None:
         """Schedules the tasks whose descriptors are ready.
 
-        The main loop does that by itself, and in it nothing is waited for here; a loop of one's own waits so many seconds, or without limit.
+        The main loop does this by itself, and inside it this method does not wait. In your own loop
+        it waits for this many seconds, or without limit.
         """
         if not self.read_waiting and not self.write_waiting:
             return
@@ -93,7 +96,9 @@ class Scheduler:
                 self.schedule(self.write_waiting.pop(fd))
 
     def iotask(self) -> Iterator[None]:
-        """A task that polls, for a loop of one's own. It is over when it is the last, and at once in the main loop, which needs none."""
+        """A task that polls, for your own loop. It ends when it is the last task, and at once in
+        the main loop, which does not need it.
+        """
         while not self._kernel.is_running and len(self.taskmap) > 1:
             if not self.ready.empty():
                 self.iopoll(0)
@@ -105,7 +110,7 @@ class Scheduler:
             yield
 
     def schedule(self, task: Task) -> None:
-        """Makes a task ready. This may be called on any thread."""
+        """Makes a task ready. It may be called on any thread."""
         if self._kernel.is_running:
             self._kernel.schedule(task)
         else:
@@ -113,7 +118,9 @@ class Scheduler:
             self.ready.put(task)
 
     def mainloop(self) -> None:
-        """Runs until all tasks are over. ``DeadlockError``: nothing is left that could wake those that wait."""
+        """Runs until all tasks have finished. Raises ``DeadlockError`` if nothing is left that
+        could wake the waiting tasks.
+        """
         self._kernel.mainloop(self)
 
     def _kill(self, task: Task) -> None:

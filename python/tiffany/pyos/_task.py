@@ -1,4 +1,4 @@
-"""Tasks, and the tables they stand in while they wait. How a task is resumed is Rust's business."""
+"""Tasks, and the tables that contain them while they wait. Resuming a task is done in Rust."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from tiffany._core import _PyosKernel, _PyosTask
 
 
 class HasFileno(Protocol):
-    """Something that has a descriptor."""
+    """An object that has a descriptor."""
 
     def fileno(self) -> int: ...
 
 
 def descriptor(file: int | HasFileno) -> int:
-    """The number of a descriptor, or of something that has one."""
+    """Returns the number of a descriptor, or of an object that has one."""
     return file if isinstance(file, int) else file.fileno()
 
 
 class Task(_PyosTask):
-    """A generator that runs by itself.
+    """A generator that runs as a task.
 
-    ``tid`` is its number, ``target`` the generator that runs, ``stack`` those that called it and wait for it, and ``sendval`` the value
-    that it is resumed with. Without a scheduler it is run by hand:
+    ``tid`` is its number, ``target`` the running generator, ``stack`` the generators that called it
+    and wait for it, and ``sendval`` the value that it is resumed with. Without a scheduler, run it
+    by hand:
 
     >>> def twice():
     ...     got = yield
@@ -39,7 +40,7 @@ class Task(_PyosTask):
     """
 
     taskid: ClassVar[int] = 0
-    """The number that was given last."""
+    """The number assigned last."""
 
     def __init__(self, target: Any) -> None:
         if not hasattr(target, "send"):
@@ -57,7 +58,9 @@ class Task(_PyosTask):
 
 
 class Ready(Queue[Task]):
-    """The tasks that are ready, as a queue: what is put into it is scheduled, what is taken out does not run before it is scheduled again."""
+    """The ready tasks, as a queue: putting a task into it schedules the task, and a task that is
+    taken out does not run until it is scheduled again.
+    """
 
     def __init__(self, kernel: _PyosKernel) -> None:
         self._kernel = kernel
@@ -79,12 +82,16 @@ class Ready(Queue[Task]):
         return task
 
     def get(self, block: bool = True, timeout: float | None = None) -> Task:
-        """The task that has been ready for longest. Inside the main loop this never blocks: nothing could end the wait."""
+        """Returns the task that has been ready longest. Inside the main loop this never blocks,
+        because nothing could end the wait.
+        """
         return super().get(block and not self._kernel.is_running, timeout)
 
 
 class Waiting(MutableMapping[int, Task]):
-    """Tasks that wait for a descriptor, by its number. Where several do, the first of them is shown, and served first."""
+    """The tasks that wait for a descriptor, by its number. If several wait for the same one, the
+    first of them is shown, and served first.
+    """
 
     def __init__(self, what: Literal["read", "write"], kernel: _PyosKernel) -> None:
         self._reads = what == "read"
@@ -118,7 +125,7 @@ class Waiting(MutableMapping[int, Task]):
         return repr({fd: waiting[0] for fd, waiting in self._tasks.items()})
 
     def leave(self, fd: int, task: _PyosTask) -> bool:
-        """A task does not wait any more. ``False``: it did not before."""
+        """Removes a task from the waiting ones. Returns ``False`` if it was not waiting."""
         waiting = self._tasks.get(fd, [])
         left = [other for other in waiting if other is not task]
         if len(left) == len(waiting):

@@ -10,13 +10,13 @@ from tiffany.pyos._library import Accept, Recv, Send
 
 
 class Socket:
-    """Wraps a socket. Every method is yielded."""
+    """Wraps a socket. Tasks yield the result of each method."""
 
     def __init__(self, sock: socket) -> None:
         self.sock = sock
 
     def accept(self) -> Generator[Any, Any, None]:
-        """Waits for a connection, and gives it, wrapped, with its address."""
+        """Waits for a connection and returns it, wrapped, with its address."""
         client, address = yield Accept(self.sock)
         yield Socket(client), address
 
@@ -25,7 +25,7 @@ class Socket:
         yield Send(self.sock, buffer)
 
     def recv(self, maxbytes: int) -> Generator[Any, Any, None]:
-        """Waits for bytes, and gives at most so many; none at the end."""
+        """Waits for data and returns at most ``maxbytes`` bytes; none at the end of the stream."""
         received = yield Recv(self.sock, maxbytes)
         yield received
 

@@ -1,4 +1,5 @@
-"""What tests of programs are made of: a scheduler stepped by hand, a clock that does not pass by itself, answers put in for calls.
+"""Tools for testing programs: a scheduler stepped by hand, a virtual clock, substituted answers for
+calls.
 
 >>> from tiffany import Sleep
 >>> from tiffany.testing import run
@@ -8,8 +9,8 @@
 >>> run(nap())
 'awake'
 
-With pytest there is a plugin, which needs no setting up: tests marked ``@pytest.mark.tiffany`` may be generators or ``async def``, and there
-are the fixtures ``tiffany_scheduler`` and ``golden_log``.
+A pytest plugin is included and needs no configuration: tests marked ``@pytest.mark.tiffany`` may be
+generators or ``async def``, and there are the fixtures ``tiffany_scheduler`` and ``golden_log``.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _T = TypeVar("_T")
 
 
 def run(program: _core._Program[_T], **settings: Unpack[RunSettings]) -> _T:
-    """Runs a program as `tiffany.run` does, but on a clock that does not pass by itself: when nobody is ready, it jumps to the next
-    timer. It starts in 1970, and random numbers and identities are the same every time.
+    """Runs a program as `tiffany.run` does, but with a virtual clock: when no task is ready, it
+    jumps to the next timer. The clock starts in 1970, and random numbers and UUIDs are the same in
+    every run.
 
     >>> from tiffany import Now, Sleep
     >>> def main():

@@ -1,4 +1,6 @@
-"""`crash_everywhere`: a workflow on a simulated machine, with a crash at one place after the other."""
+"""`crash_everywhere`: runs a workflow on a simulated machine that crashes at one place after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -14,61 +16,62 @@ from tiffany._settings import RunSettings
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt at a step that was really begun."""
+    """An attempt at a step that was really started."""
 
     name: str
     """The name of the step."""
     kind: str
-    """What the step is: `idempotent`, `at_most_once`, `transactional` or `pure`."""
+    """The kind of the step: `idempotent`, `at_most_once`, `transactional` or `pure`."""
     key: str
-    """Its key, the same in all attempts."""
+    """The key of the step, the same in all attempts."""
     number: int
     """The number of the attempt, from 1."""
     life: int
-    """In which life of the machine it was begun, from 1."""
+    """The life of the machine in which it was started, from 1."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What can be seen of one simulation when it is over."""
+    """The result of one simulation."""
 
     world: Any
-    """What `world` made for it."""
+    """The object that `world` created for it."""
     attempts: list[Attempt]
-    """All attempts at steps, in the order in which they were begun, through all lives of the machine."""
+    """All attempts at steps, in the order in which they were started, in all lives of the machine.
+    """
     crashes: int
-    """How often the machine crashed."""
+    """The number of crashes of the machine."""
     value: Any
-    """What the workflow returned."""
+    """The return value of the workflow."""
     error: str | None
-    """What it ended with instead."""
+    """The error with which it ended instead."""
 
     def times(self, step: _core.Step[..., Any] | str) -> int:
-        """How often a step was begun."""
+        """Returns how often a step was started."""
         name = step if isinstance(step, str) else step.name
         return sum(attempt.name == name for attempt in self.attempts)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was tried, when nothing was wrong."""
+    """The statistics of a successful test."""
 
     seeds: int
-    """How many seeds were tried; each makes another order of events."""
+    """The number of seeds tried; each produces another order of events."""
     operations: int
-    """The operations of the disk in their undisturbed simulations."""
+    """The number of disk operations in the undisturbed simulations."""
     steps: int
-    """The attempts at steps in these."""
+    """The number of attempts at steps in the undisturbed simulations."""
     simulations: int
-    """How many disturbed simulations there were."""
+    """The number of disturbed simulations."""
     crashes: int
-    """How often a machine crashed in them, or its disk failed."""
+    """The number of crashes and disk failures in the disturbed simulations."""
     refused: int
     """How often a damaged log was refused with a message."""
 
 
 class Quiet(_workflows.Functions):
-    """Functions of runs in tests, where logs are damaged on purpose."""
+    """The functions of runs in tests where logs are damaged on purpose."""
 
     def paused(self, run: str, error: str) -> None:
         pass
@@ -90,19 +93,25 @@ def crash_everywhere(
     only: str | None = None,
     **settings: Unpack[RunSettings],
 ) -> Report:
-    """Runs a durable workflow on a simulated machine, undisturbed first, and then again and again with a crash at every operation of the
-    disk, after every record, and before every attempt at a step; brought back each time, it must come to the same outcome, do what may be
-    done once only once, and leave the same log. The first thing that is wrong is raised as `NotCrashProofError`, with the simulation that
-    shows it; `only` repeats that one.
+    """Checks that a durable workflow survives a crash at every place.
 
-    The workflow is a function and its arguments, or a program: ``crash_everywhere(order, "tea")`` or ``crash_everywhere(order("tea"))``.
-    Its steps are really done, on this thread, and so often; what they act upon is made anew for each simulation by ``world``.
-    ``holds`` is called at the end of each with what was `Seen`, and asserts what else must hold.
+    It runs the workflow on a simulated machine, first undisturbed, then again and again with a
+    crash at every disk operation, after every record, and before every attempt at a step. After
+    each crash the workflow is resumed, and it must reach the same outcome, do only once what may be
+    done once, and leave the same log. The first violation is raised as `NotCrashProofError`, with
+    the simulation that shows it; `only` repeats that one.
 
-    ``answer`` gives the values of external promises, by their number in the run from 0; what it raises fails the promise. ``messages`` are
-    sent to the run: after so many seconds, under a name, a value. A workflow whose outcome depends on when things happen ``may_differ``: then
-    only ``holds`` says what is right. Without ``faults`` the disk crashes, but does not fail and turns no bits. ``at_most`` so many crashes
-    are drawn for each of the ``seeds``.
+    The workflow is a function and its arguments, or a program: ``crash_everywhere(order, "tea")``
+    or ``crash_everywhere(order("tea"))``. Its steps are really executed, on this thread, in every
+    simulation; ``world`` creates the object that they act on, again for each simulation. ``holds``
+    is called at the end of each with a `Seen`, and asserts what else must be true.
+
+    ``answer`` returns the values of external promises, by their number in the run from 0; an
+    exception that it raises fails the promise. ``messages`` are sent to the run, each as a delay in
+    seconds, a name and a value. If the outcome of a workflow depends on when things happen, set
+    ``may_differ``; only ``holds`` then decides what is correct. Without ``faults`` the machine
+    crashes, but its disk does not fail and flips no bits. ``at_most`` limits the number of crashes,
+    which are drawn at random for each of the ``seeds``.
 
     >>> from tiffany import Sleep, step, workflow
     >>> @step
@@ -141,7 +150,7 @@ def crash_everywhere(
 
 
 def _started(workflow: Any, args: tuple[Any, ...]) -> tuple[_workflows.Function, str, str]:
-    """The function of a workflow, its name, and its input as it is written down."""
+    """Returns the function of a workflow, its name, and its encoded input."""
     if callable(workflow):
         name = _workflows.name_of(workflow)
         return workflow, name, _workflows.encoded(name, _workflows.arguments(workflow, args, {}))

@@ -1,4 +1,4 @@
-"""Golden logs: the log of a run that was kept, and the code of today against it."""
+"""Golden logs: saved logs of runs, which are compared with the current code."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tiffany.testing._crashes import Quiet
 
 _ID = "golden"
 
-# How a log is made anew that is not there, or that is broken.
+# How to replace a log that is missing or damaged.
 _RECORDED = "record it anew, by `pytest --golden-update`"
 _CAPTURED = "capture the run anew, by `tiffany capture` with `--force`, or bring the file back"
 
 
 def _only(wal: str | os.PathLike[str]) -> uuid.UUID:
-    """The only run of a directory."""
+    """Returns the only run of a directory."""
     logs = sorted((Path(wal) / "wal").glob("*.wal"))
     if len(logs) != 1:
         raise GoldenLogError(
@@ -39,9 +39,9 @@ def _only(wal: str | os.PathLike[str]) -> uuid.UUID:
 
 
 class GoldenLog:
-    """The log of a run in a file. It is recorded when that is asked for, and compared with what the code does otherwise.
+    """The log of a run in a file. It is either recorded, or compared with the current code.
 
-    With pytest it is the fixture ``golden_log``; ``pytest --golden-update`` records.
+    With pytest it is the fixture ``golden_log``; ``pytest --golden-update`` records it.
 
     >>> import tempfile
     >>> from tiffany import step, workflow
@@ -61,11 +61,12 @@ class GoldenLog:
         self.path = Path(path)
         """The file."""
         self.update = update
-        """Whether it is recorded."""
+        """Whether the log is recorded."""
 
     def __call__(self, program: Any, **settings: Unpack[RunSettings]) -> None:
-        """Runs a durable program and records its log; or runs it against the log that was recorded, without doing any of its steps.
-        If the two part ways, `GoldenLogError` says where."""
+        """Runs a durable program and records its log, or runs it against the recorded log without
+        executing its steps. If the two differ, `GoldenLogError` says where.
+        """
         name, function, given = _workflows.of_program(program)
         if self.update:
             with tempfile.TemporaryDirectory() as directory:
@@ -85,20 +86,26 @@ class GoldenLog:
         leave: Iterable[str] = (),
         **settings: Unpack[RunSettings],
     ) -> None:
-        """The same for a run that is there already: its log is kept, or the code is compared with the one that was. Without ``run`` it is the only one of the
-        directory. A run that is not over is kept as far as it has come.
+        """Saves the log of an existing run, or compares the code with the saved log. Without
+        ``run`` it takes the only run of the directory. An unfinished run is saved as far as it has
+        come.
 
-        What ``redact`` finds is taken out: names of fields, or JSON pointers into a record, as ``tiffany capture --redact`` has them. A run that does not do what its
-        log says, that depends on what is taken out, or that has it in the code's own text, is not kept; ``leave`` says where in that text it may stay."""
+        ``redact`` removes secrets: names of fields, or JSON pointers into a record, as for
+        ``tiffany capture --redact``. A run is not saved if it behaves differently from its log,
+        depends on what is removed, or has it in the code's own text; ``leave`` says where in that
+        text it may stay.
+        """
         if not self.update:
             self._replay([], settings)
             return
         self._take(wal, _only(wal) if run is None else run, redact, leave, [], settings)
 
     def replay(self, app: str | os.PathLike[str]) -> None:
-        """Compares the code in a file with the log, as ``tiffany --app FILE replay --file LOG`` does: in a process of its own, where the file is
-        loaded as when its runs were started, with the same order of sets. `tiffany capture` writes tests that do this."""
-        # Who reads a failed test wants to see what differs, and not this.
+        """Compares the code in a file with the log, as ``tiffany --app FILE replay --file LOG``
+        does: in a separate process, where the file is loaded as when its runs were started, with
+        the same order of sets. `tiffany capture` writes tests that call this method.
+        """
+        # The reader of a failed test wants to see what differs, not this frame.
         __tracebackhide__ = True
         self._first(_CAPTURED)
         code = os.path.normpath(app)
@@ -119,7 +126,7 @@ class GoldenLog:
             raise GoldenLogError(self._told(code, told[1] if told else "", done))
 
     def _told(self, code: str, error: str, done: subprocess.CompletedProcess[str]) -> str:
-        """What a replay that ended with an error says of the code and the log."""
+        """Builds the error message of a failed replay from its output."""
         details = f"{done.stdout}{done.stderr}"
         if error in ("TFY0036", "TFY0066"):
             what = f"the code in {code} and the golden log {self.path} have parted ways"
@@ -156,7 +163,7 @@ class GoldenLog:
         return first
 
     def _same_start(self, name: str, given: str) -> None:
-        """What is run is what was recorded."""
+        """Checks that the program is the one that was recorded."""
         first = self._first()
         was = (first.get("function"), first.get("input"))
         now = (name, json.loads(given))

@@ -17,20 +17,20 @@ from tiffany.errors import BadArgumentError
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """A task, as it is just now."""
+    """The current state of a task."""
 
     tid: int
-    """Its number."""
+    """The number of the task."""
     name: str | None
-    """Its name, if it has one."""
+    """The name of the task, if it has one."""
     state: str
-    """`Pending`, `Suspended`, `Blocked(sleep)`, `Completed`…"""
+    """The state: `Pending`, `Suspended`, `Blocked(sleep)`, `Completed`…"""
     waits_for: str | None
-    """What it waits for, in words."""
+    """What the task waits for, in words."""
     line: str | None
-    """The line it waits at, as `file:line`."""
+    """The line at which the task waits, as `file:line`."""
     spawned_at: str
-    """The line that spawned it."""
+    """The line that spawned the task."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Run:
 
 
 class Scheduler:
-    """Runs tasks step by step, on a clock that moves when it is told to, and notes what happens.
+    """Runs tasks step by step, with a clock that moves only when told to, and records a trace.
 
     >>> from tiffany import Sleep, Spawn, Wait
     >>> def child():
@@ -64,8 +64,10 @@ class Scheduler:
         now: float | datetime = 0.0,
         **settings: Unpack[RunSettings],
     ) -> None:
-        """A scheduler with a run for each of these programs. `now` is what its clock shows first: seconds since 1970, or a `datetime`.
-        The other settings are those of `tiffany.run`."""
+        """Creates a scheduler with a run for each of these programs. `now` is the initial time of
+        its clock: seconds since 1970, or a `datetime`. The other settings are those of
+        `tiffany.run`.
+        """
         check_names("Scheduler", settings, RunSettings.__annotations__)
         self._answers = _Answers()
         # The outermost one: what a program handles itself is not the test's business.
@@ -77,43 +79,51 @@ class Scheduler:
             self.start(program)
 
     def start(self, program: Any) -> Run:
-        """Starts a run of a program beside the others. It has no turn before the next step."""
+        """Starts another run of a program. It gets no turn before the next step."""
         run = Run(self._core.start(program))
         self._runs.append(run)
         return run
 
     def step(self) -> bool:
-        """Gives the next ready task one turn. `False`: nobody is ready."""
+        """Gives the next ready task one turn. Returns `False` if no task is ready."""
         return self._core.step()
 
     def run_until_idle(self) -> None:
-        """Gives turns until nobody is ready. The clock stands still. What is done on other threads meanwhile is not waited for: put in
-        an answer for it, or `finish`."""
+        """Gives turns until no task is ready. The clock does not advance. Work on other threads is
+        not waited for: substitute an answer for it, or use `finish`.
+        """
         self._core.run_until_idle()
 
     def advance(self, seconds: float | timedelta) -> None:
-        """Lets so much time pass: from timer to timer, with turns until nobody is ready after each."""
+        """Advances the clock by this much, from timer to timer, and gives turns after each until no
+        task is ready.
+        """
         self._core.advance(seconds)
 
     def now(self) -> float:
-        """The clock, in seconds since 1970."""
+        """Returns the time of the clock, in seconds since 1970."""
         return self._core.now()
 
     def finish(self, run: Run | None = None) -> Any:
-        """Runs a run to its end, and gives its value; by default the only one there is. Whenever all are idle, the clock jumps to the
-        next timer."""
+        """Runs a run to its end and returns its value; by default the only run. Whenever all tasks
+        are idle, the clock jumps to the next timer.
+        """
         return self._core.finish(self._place(run))
 
     def tasks(self, run: Run | None = None) -> list[TaskInfo]:
-        """The tasks of a run that are known: those that live, and those whose result somebody may still want."""
+        """Returns the known tasks of a run: unfinished tasks, and those whose result may still be
+        requested.
+        """
         return [TaskInfo(*parts) for parts in self._core.tasks(self._place(run))]
 
     def task(self, tid: int, run: Run | None = None) -> TaskInfo | None:
-        """One of them."""
+        """Returns one task of a run by its number, or ``None`` if it is not known."""
         return next((task for task in self.tasks(run) if task.tid == tid), None)
 
     def trace(self) -> list[str]:
-        """What happened so far, in lines that are the same each time: the time, the task, and what it did."""
+        """Returns what happened so far, in lines that are the same in every run: the time, the
+        task, and its action.
+        """
         return self._core.trace()
 
     def answer(
@@ -124,8 +134,9 @@ class Scheduler:
         error: BaseException | None = None,
         times: int | None = None,
     ) -> None:
-        """Answers calls with a value from now on, or with an exception: those of a class, or those that a function says yes to. They are
-        then not made. After so many `times` the answer is used up. Of several that fit, the latest counts.
+        """Answers calls with a value, or with an exception, from now on: calls of a class, or calls
+        that a function selects. These calls are then not made. The answer is used at most `times`
+        times. If several answers match, the latest is used.
 
         >>> from tiffany import Blocking
         >>> import urllib.request
@@ -151,7 +162,7 @@ class Scheduler:
         *,
         times: int | None = None,
     ) -> None:
-        """The same with what a function makes of the call.
+        """Answers calls with the value that a function returns for the call.
 
         >>> from tiffany import Blocking
         >>> def main():
@@ -164,7 +175,7 @@ class Scheduler:
         self._answers.add(calls, give, times)
 
     def close(self) -> None:
-        """Ends it: tasks that are not over are closed."""
+        """Closes the scheduler and its unfinished tasks."""
         self._core.close()
 
     def __enter__(self) -> Scheduler:
@@ -182,7 +193,7 @@ class Scheduler:
 
 
 class _Answers:
-    """The handler that answers what a test has put in an answer for."""
+    """The handler that gives the substituted answers of a test."""
 
     __qualname__ = "answers of the test"
 

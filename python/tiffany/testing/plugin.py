@@ -1,4 +1,4 @@
-"""The plugin for pytest. It is found by its entry point; there is nothing to set up."""
+"""The pytest plugin. It is found through its entry point and needs no configuration."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("tiffany").addoption(
         "--golden-update",
         action="store_true",
-        help="record the golden logs anew instead of comparing the code with them",
+        help="record the golden logs again instead of comparing the code with them",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "tiffany(**settings): the test is a generator or `async def` that runs as a task, on a virtual clock; the settings are those of"
+        "tiffany(**settings): run the test, a generator or `async def`, as a task with a virtual clock; the settings are those of"
         " `tiffany.run`.",
     )
 
@@ -36,7 +36,7 @@ def _is_program(function: object) -> bool:
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> list[pytest.Function] | None:
-    """Generators are no tests for pytest. Those that are marked are ours."""
+    """Collects marked generators, which pytest itself does not treat as tests."""
     if not (inspect.isgeneratorfunction(obj) and collector.funcnamefilter(name)):
         return None
     marks = [*collector.iter_markers(), *getattr(obj, "pytestmark", [])]
@@ -63,7 +63,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def tiffany_scheduler() -> Iterator[Callable[..., Scheduler]]:
-    """Makes a `Scheduler` of programs and settings, and closes it after the test."""
+    """Creates a `Scheduler` from programs and settings, and closes it after the test."""
     made: list[Scheduler] = []
 
     def make(*programs: Any, **settings: Any) -> Scheduler:
@@ -77,7 +77,9 @@ def tiffany_scheduler() -> Iterator[Callable[..., Scheduler]]:
 
 @pytest.fixture
 def golden_log(request: pytest.FixtureRequest) -> GoldenLog:
-    """The golden log of this test: `golden/<file>-<test>.wal` beside its file. Call it with a durable program."""
+    """The golden log of this test: `golden/<file>-<test>.wal` beside its file. Call it with a
+    durable program.
+    """
     name = re.sub(r"[^\w.-]+", "-", request.node.name).strip("-")
     path = request.path.parent / "golden" / f"{request.path.stem}-{name}.wal"
     return GoldenLog(path, update=request.config.getoption("--golden-update"))

@@ -34,8 +34,11 @@ impl Asks {
     }
 }
 
-/// Asks a person, and waits for the answer: for days if need be, and over restarts. It is decided by `tiffany approve` and `tiffany reject`, or by
-/// a `Connection` or a `Runtime`. The choices are yes and no, unless others are given; the last one is the rejection. The answer is an `Approval`; nobody answering in time is an `ApprovalTimedOutError`.
+/// Asks a person and waits for the answer, for days if necessary and across restarts.
+///
+/// The question is decided with `tiffany approve` or `tiffany reject`, or through a `Connection` or
+/// a `Runtime`. The choices are yes and no, unless others are given; the last one is the rejection.
+/// The answer is an `Approval`. If no one answers in time, `ApprovalTimedOutError` is raised.
 ///
 /// >>> import threading
 /// >>> async def main(connection):
@@ -81,20 +84,20 @@ impl Approve {
         part(py, given!(slf, Op::Approve(asks) => asks), "question")
     }
 
-    /// What can be chosen. The last one is the rejection.
+    /// The choices. The last one is the rejection.
     #[getter]
     fn choices(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
         part(py, given!(slf, Op::Approve(asks) => asks), "choices")
     }
 
-    /// What the person has to see to decide.
+    /// The data that the person needs to decide.
     #[getter]
     fn payload(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let payload = given!(slf, Op::Approve(asks) => asks.payload.as_deref());
         payload.map(|json| json::decode(py, json)).transpose()
     }
 
-    /// How long an answer is waited for, in seconds.
+    /// How long to wait for an answer, in seconds.
     #[getter]
     fn timeout(slf: PyRef<'_, Self>) -> Option<f64> {
         given!(slf, Op::Approve(asks) => asks.timeout.map(|timeout| timeout.as_secs_f64()))

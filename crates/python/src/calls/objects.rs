@@ -9,13 +9,14 @@ use crate::call::{Op, SystemCall};
 use crate::objects::{Channel, Group, Lock};
 
 plain! {
-    /// A new `Mutex`.
+    /// Creates a `Mutex`.
     CreateMutex => Op::CreateMutex,
-    /// A new `Group` of tasks.
+    /// Creates a `Group` of tasks.
     CreateGroup => Op::CreateGroup,
 }
 
-/// A new `Channel` with room for so many messages; without a number, for as many as there are.
+/// Creates a `Channel` with room for this many messages; without a number, its capacity is
+/// unlimited.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct CreateChannel;
 
@@ -30,7 +31,7 @@ impl CreateChannel {
     }
 }
 
-/// Puts a message into a channel, waiting for room.
+/// Sends a message to a channel, waiting for room.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Send;
 
@@ -53,7 +54,8 @@ impl Send {
     }
 }
 
-/// Takes a message out of a channel, waiting for one. `ChannelClosedError` when there will be none.
+/// Receives a message from a channel, waiting for one. Raises `ChannelClosedError` if the channel
+/// is closed and empty.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Receive;
 
@@ -68,7 +70,7 @@ impl Receive {
     }
 }
 
-/// A new `Semaphore` with so many permits.
+/// Creates a `Semaphore` with this many permits.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct CreateSemaphore;
 
@@ -82,7 +84,7 @@ impl CreateSemaphore {
     }
 }
 
-/// Takes permits of a semaphore or the one of a mutex, waiting for them.
+/// Acquires permits of a semaphore, or the permit of a mutex, waiting for them.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Acquire;
 
@@ -100,7 +102,7 @@ impl Acquire {
     }
 }
 
-/// Waits until all members of a group are over. The first failure cancels the rest.
+/// Waits until all members of a group have finished. The first failure cancels the rest.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct JoinGroup;
 

@@ -57,7 +57,8 @@ impl Perform for Begun {
     }
 }
 
-/// Runs a coroutine of asyncio, and gives what it returns: on the loop that runs this program (`arun`), or on one in a thread.
+/// Runs an asyncio coroutine and returns its value: on the event loop that runs this program
+/// (`arun`), or on one in a thread.
 ///
 /// >>> import asyncio
 /// >>> async def main():
@@ -66,7 +67,7 @@ impl Perform for Begun {
 /// 'slept'
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Aio {
-    /// What is run.
+    /// The coroutine.
     #[pyo3(get)]
     coroutine: Py<PyAny>,
 }
@@ -134,15 +135,15 @@ macro_rules! on_executor {
 }
 
 on_executor! {
-    InThread "in_thread" "Calls a function on a thread of an executor, and gives what it returns. Without an executor there is one for all.
+    InThread "in_thread" "Calls a function on a thread of an executor and returns its value. Without an executor, a shared one is used.
 
 >>> async def main():
 ...     return await in_thread(pow, 2, 10)
 >>> run(main())
 1024",
-    InProcess "in_process" "Calls a function in a process of an executor, and gives what it returns. Without an executor there is one for all.
+    InProcess "in_process" "Calls a function in a process of an executor and returns its value. Without an executor, a shared one is used.
 
-The processes are started afresh, and what goes there and back is pickled.
+The processes are started afresh (not forked), and arguments and results are pickled.
 
 >>> async def main():
 ...     return await in_process(pow, 2, 10)

@@ -10,7 +10,7 @@ use crate::errors::{self, Raise, TiffanyError};
 use crate::handles::Promise;
 
 plain! {
-    /// A new `Promise`: settled once, by whoever has it, and waited for by its `future`.
+    /// Creates a `Promise`. Any task that has it can settle it, once; tasks wait for its `future`.
     ///
     /// >>> async def child(promise):
     /// ...     await complete_promise(promise, "done")
@@ -21,7 +21,7 @@ plain! {
     /// >>> run(main())
     /// 'done'
     CreatePromise => Op::CreatePromise,
-    /// A new `ExternalPromise`, which is settled from outside.
+    /// Creates an `ExternalPromise`, which is settled from outside.
     ///
     /// >>> import threading
     /// >>> async def main():
@@ -65,7 +65,7 @@ impl CompletePromise {
     }
 }
 
-/// Settles a promise with an exception, which is raised in those who wait for it.
+/// Settles a promise with an exception, which is raised in the tasks that wait for it.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct FailPromise;
 

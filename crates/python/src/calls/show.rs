@@ -9,25 +9,25 @@ use crate::call::{Op, SystemCall};
 use crate::durable::attempt;
 use crate::errors::{Raise, TiffanyError};
 
-/// Shows something to those who watch: `progress`, `log`, `output` and `stage` make it.
+/// Shows something to watchers. `progress`, `log`, `output` and `stage` create this call.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Show;
 
 #[pymethods]
 impl Show {
-    /// The stage it is told as.
+    /// The stage of the event.
     #[getter]
     fn stage(slf: PyRef<'_, Self>) -> &'static str {
         given!(slf, Op::Show(shown) => shown.stage().name())
     }
 
-    /// In words.
+    /// The message.
     #[getter]
     fn message(slf: PyRef<'_, Self>) -> String {
         given!(slf, Op::Show(shown) => shown.message.to_string())
     }
 
-    /// What is done, if it is progress.
+    /// The amount of work done, for progress.
     #[getter]
     fn done(slf: PyRef<'_, Self>) -> Option<u64> {
         given!(slf, Op::Show(shown) => match &shown.what {
@@ -36,7 +36,7 @@ impl Show {
         })
     }
 
-    /// What there is to do, if it is progress and that is known.
+    /// The total amount of work, for progress, if known.
     #[getter]
     fn total(slf: PyRef<'_, Self>) -> Option<u64> {
         given!(slf, Op::Show(shown) => match &shown.what {
@@ -45,7 +45,7 @@ impl Show {
         })
     }
 
-    /// How much it matters, if it is a line of a log.
+    /// The level, for a log line.
     #[getter]
     fn level(slf: PyRef<'_, Self>) -> Option<&'static str> {
         given!(slf, Op::Show(shown) => match &shown.what {
@@ -54,7 +54,7 @@ impl Show {
         })
     }
 
-    /// Which stream it belongs to, if it is output.
+    /// The stream, for output.
     #[getter]
     fn stream(slf: PyRef<'_, Self>) -> Option<String> {
         given!(slf, Op::Show(shown) => match &shown.what {
@@ -64,7 +64,7 @@ impl Show {
     }
 }
 
-/// Says how far it is: so much of so much, where that is known.
+/// Reports progress: how much is done and, if known, the total.
 #[pyfunction]
 #[pyo3(
     signature = (done, total = None, message = None),
@@ -81,7 +81,7 @@ fn progress<'py>(
     show(py, Showing::Progress { done: argument::done(done)?, total }, message)
 }
 
-/// Says something of a level: "trace", "debug", "info", "warn" or "error".
+/// Logs a message with a level: "trace", "debug", "info", "warn" or "error".
 #[pyfunction]
 fn log<'py>(
     py: Python<'py>,
@@ -96,7 +96,7 @@ fn log<'py>(
     show(py, Showing::Log(level), message)
 }
 
-/// Shows a piece of output, of a stream that is called "stdout", "stderr" or as one likes.
+/// Shows a piece of output on a stream, named "stdout", "stderr" or anything else.
 #[pyfunction]
 fn output<'py>(
     py: Python<'py>,
@@ -106,7 +106,7 @@ fn output<'py>(
     show(py, Showing::Output(stream.into()), text)
 }
 
-/// Says that the task is in this stage now, such as "WaitingForLLM".
+/// Reports that the task is now in this stage, such as "WaitingForLLM".
 #[pyfunction]
 #[pyo3(signature = (stage, message = None), text_signature = "(stage, message='')")]
 fn stage<'py>(

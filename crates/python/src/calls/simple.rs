@@ -19,15 +19,15 @@ use crate::spawn;
 use crate::value::from_value;
 
 plain! {
-    /// Lets the others run first.
+    /// Lets the other tasks run first.
     Yield => Op::Yield,
-    /// The number of the task that asks.
+    /// Returns the number of the calling task.
     GetTid => Op::GetTid,
-    /// The handlers of the task that asks, innermost first.
+    /// Returns the handlers of the calling task, innermost first.
     GetHandlers => Op::GetHandlers,
 }
 
-/// Runs a program in this task: what it returns is the answer, what it raises is raised here.
+/// Runs a program in this task: its return value is the answer, and its exceptions are raised here.
 ///
 /// >>> async def depth(n):
 /// ...     return 0 if n == 0 else 1 + await call(depth(n - 1))
@@ -85,8 +85,8 @@ macro_rules! readiness {
 }
 
 readiness! {
-    ReadWait "Waits until a descriptor, or something that has one, can be read.",
-    WriteWait "Waits until a descriptor, or something that has one, can be written."
+    ReadWait "Waits until a descriptor, or an object that has one, is readable.",
+    WriteWait "Waits until a descriptor, or an object that has one, is writable."
 }
 
 /// Counts a cost towards the run's limit.
@@ -107,7 +107,7 @@ impl Charge {
     }
 }
 
-/// Calls a function on a thread, and gives what it returns.
+/// Calls a function on a thread and returns its value.
 ///
 /// >>> async def main():
 /// ...     return await blocking(pow, 2, 10)

@@ -8,7 +8,7 @@ use crate::argument;
 use crate::call::{Op, SystemCall};
 
 plain! {
-    /// The entries of this task's log.
+    /// Returns the entries of this task's log.
     GetLog => Op::GetLog,
 }
 
@@ -36,7 +36,7 @@ impl Get {
     }
 }
 
-/// Writes a key of this task's state. Children see it as it was when they were spawned.
+/// Writes a key of this task's state. Children see the value as it was when they were spawned.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Put;
 
@@ -63,7 +63,7 @@ impl Put {
     }
 }
 
-/// Appends to this task's log.
+/// Appends an entry to this task's log.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Tell;
 

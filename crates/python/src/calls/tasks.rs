@@ -17,8 +17,10 @@ use crate::pending::{Pending, Watched};
 use crate::spawn::{Inner, Options, Spawning};
 use crate::together::{self, Awaited, How, Together};
 
-/// Starts a program, or a call, as a task, and gives its `Task`. Without `handlers` it has those of this task; with them, those alone.
-/// A `daemon` task keeps no run alive: it is cancelled when all other tasks are over.
+/// Starts a program, or a call, as a task and returns its `Task`.
+///
+/// Without `handlers` the task inherits those of this task; with them, it has only those. A
+/// `daemon` task does not keep the run alive: it is cancelled when all other tasks have finished.
 ///
 /// >>> async def child():
 /// ...     return "hello"
@@ -99,7 +101,7 @@ fn options((name, priority, group, daemon): Said<'_>) -> PyResult<Option<Options
     Ok(Some(Options { name, priority, group, daemon }))
 }
 
-/// Starts a program as a task, and gives its number.
+/// Starts a program as a task and returns its number.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct NewTask;
 
@@ -112,7 +114,8 @@ impl NewTask {
     }
 }
 
-/// Waits for a task or a promise, and gives its value. A program or a call is made a task for that, which ends with this call.
+/// Waits for a task or a promise and returns its value. A program or a call becomes a task, which
+/// ends with this call.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Wait;
 
@@ -123,7 +126,7 @@ impl Wait {
         Ok(of(Wait, waiting(&waitable)?))
     }
 
-    /// What is waited for.
+    /// The object that is waited for.
     #[getter]
     fn waitable(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
         match &slf.as_super().op {
@@ -182,7 +185,7 @@ macro_rules! gathering {
                     Ok(of($name, op))
                 }
 
-                /// What is waited for.
+                /// The objects that are waited for.
                 #[getter]
                 fn waitables(slf: PyRef<'_, Self>, py: Python<'_>) -> Vec<Py<PyAny>> {
                     items(slf.as_super(), py)
@@ -193,8 +196,9 @@ macro_rules! gathering {
 }
 
 gathering! {
-    /// Waits for all, and gives their values in the order in which they were given. Fails at once on the earliest failure; the others go on.
-    /// Programs and calls among them are made tasks, in this order; when this fails or is cancelled, so are those.
+    /// Waits for all and returns their values, in the order of the arguments. Fails at once on the
+    /// earliest failure; tasks that were passed in keep running. Programs and calls become tasks, in
+    /// the order of the arguments; they are cancelled when this call fails or is cancelled.
     ///
     /// >>> async def square(n):
     /// ...     return n * n
@@ -204,7 +208,7 @@ gathering! {
     /// >>> run(main(), clock="virtual")
     /// True
     Gather FailFast,
-    /// Waits for all, and gives `Ok(value)` or `Err(error)` for each.
+    /// Waits for all and returns `Ok(value)` or `Err(error)` for each.
     ///
     /// >>> async def half(n):
     /// ...     return 1 / n
@@ -215,8 +219,8 @@ gathering! {
     GatherSettled Settle,
 }
 
-/// Waits for the first to end, and gives `RaceResult(first, value, rest)`. The others go on; those that were made tasks here, because they
-/// were programs or calls, are cancelled.
+/// Waits for the first to end and returns `RaceResult(first, value, rest)`. The others keep
+/// running; programs and calls, which become tasks here, are cancelled.
 ///
 /// >>> async def after(seconds):
 /// ...     await sleep(seconds)
@@ -242,14 +246,14 @@ impl Race {
         Ok(of(Race, op))
     }
 
-    /// What is waited for.
+    /// The objects that are waited for.
     #[getter]
     fn waitables(slf: PyRef<'_, Self>, py: Python<'_>) -> Vec<Py<PyAny>> {
         items(slf.as_super(), py)
     }
 }
 
-/// Asks a task to stop. It never blocks. The task gets `Cancelled` at its yield, and may clean up.
+/// Cancels a task. It never blocks. The task gets `Cancelled` at its yield, and may clean up.
 ///
 /// >>> async def child():
 /// ...     try:
@@ -304,7 +308,7 @@ macro_rules! by_number {
                     of($name, Op::$name(tid))
                 }
 
-                /// The task's number.
+                /// The number of the task.
                 #[getter]
                 fn tid(slf: PyRef<'_, Self>) -> u64 {
                     given!(slf, Op::$name(tid) => *tid)
@@ -315,12 +319,13 @@ macro_rules! by_number {
 }
 
 by_number! {
-    WaitTask "Waits until the task of this number is over. `False`: there was no such task alive.",
-    KillTask "Asks the task of this number to stop. `False`: there was no such task alive.",
+    WaitTask "Waits until the task with this number has finished. Returns `False` if there was no such unfinished task.",
+    KillTask "Cancels the task with this number. Returns `False` if there was no such unfinished task.",
 }
 
-/// Runs a program or a call as a task, but no longer than this: then it is cancelled, and `TimedOutError` is raised. For a task or a
-/// promise it waits so long; a task goes on after that.
+/// Runs a program or a call as a task, with a time limit: when it expires, the task is cancelled
+/// and `TimedOutError` is raised. For a task or a promise, it limits the wait; the task keeps
+/// running after that.
 ///
 /// >>> async def slow():
 /// ...     await sleep(60)

@@ -11,11 +11,11 @@ use crate::call::{Op, SystemCall};
 use crate::errors::{Raise, TiffanyError};
 
 plain! {
-    /// The run's clock, in seconds since 1970.
+    /// Returns the time of the run's clock, in seconds since 1970.
     Now => Op::Now,
-    /// A random number from the run's seed, at least 0 and less than 1.
+    /// Returns a random number from the run's seed, at least 0 and less than 1.
     Random => Op::Random,
-    /// A new identity, as `uuid.UUID`.
+    /// Returns a new UUID, as a `uuid.UUID`.
     NewUuid => Op::NewUuid,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
     })
 }
 
-/// Waits so many seconds, by the run's clock.
+/// Sleeps for this many seconds, on the run's clock.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Sleep;
 
@@ -55,14 +55,14 @@ impl Sleep {
         Ok(of(Sleep, Op::Sleep(duration(&seconds)?)))
     }
 
-    /// How long.
+    /// The number of seconds.
     #[getter]
     fn seconds(slf: PyRef<'_, Self>) -> f64 {
         given!(slf, Op::Sleep(duration) => duration.as_secs_f64())
     }
 }
 
-/// Waits until then: seconds since 1970, or a `datetime`.
+/// Sleeps until a time: seconds since 1970, or a `datetime`.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct SleepUntil;
 
@@ -91,7 +91,7 @@ impl SleepUntil {
         Ok(of(SleepUntil, Op::SleepUntil(time)))
     }
 
-    /// Until when, in seconds since 1970.
+    /// The time, in seconds since 1970.
     #[getter]
     fn when(slf: PyRef<'_, Self>) -> f64 {
         given!(slf, Op::SleepUntil(time) => time.as_nanos() as f64 / 1e9)

@@ -7,20 +7,21 @@ use pyo3::sync::PyOnceLock;
 use super::{of, simple, tasks, time};
 use crate::call::Op;
 
-/// Lets the others run first.
+/// Lets the other tasks run first.
 #[pyfunction]
 fn yield_now(py: Python<'_>) -> PyResult<&Py<simple::Yield>> {
     static YIELD: PyOnceLock<Py<simple::Yield>> = PyOnceLock::new();
     YIELD.get_or_try_init(py, || Py::new(py, of(simple::Yield, Op::Yield)))
 }
 
-/// Waits so many seconds, by the run's clock.
+/// Sleeps for this many seconds, on the run's clock.
 #[pyfunction]
 fn sleep<'py>(seconds: &Bound<'py, PyAny>) -> PyResult<Bound<'py, time::Sleep>> {
     Bound::new(seconds.py(), of(time::Sleep, Op::Sleep(super::duration(seconds)?)))
 }
 
-/// Starts a program as a task, and gives its `Task`. A `daemon` task keeps no run alive: it is cancelled when all other tasks are over.
+/// Starts a program as a task and returns its `Task`. A `daemon` task does not keep the run alive:
+/// it is cancelled when all other tasks have finished.
 #[pyfunction]
 #[pyo3(
     signature = (program, handlers = None, *, name = None, priority = None, group = None, daemon = None),
@@ -39,7 +40,7 @@ fn spawn<'py>(
     Bound::new(py, of(tasks::Spawn, Op::Spawn(Box::new(spawning))))
 }
 
-/// Waits for a task or a promise, and gives its value.
+/// Waits for a task or a promise and returns its value.
 #[pyfunction]
 fn wait<'py>(waitable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, tasks::Wait>> {
     Bound::new(waitable.py(), of(tasks::Wait, tasks::waiting(waitable)?))

@@ -23,25 +23,25 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.setattr("codec_unplug", wrap_pyfunction!(codec_unplug, module)?)
 }
 
-/// A value as JSON text, as the log has it.
+/// Encodes a value as JSON text, in the form used in the log.
 #[pyfunction]
 fn encode(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(super::encode(value)?)
 }
 
-/// The value that a JSON text stands for.
+/// Decodes a value from JSON text.
 #[pyfunction]
 fn decode<'py>(py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
     Ok(super::decode(py, utf8(text)?)?)
 }
 
-/// An exception as JSON text; what has no form in it is there as text.
+/// Encodes an exception as JSON text. Parts that cannot be encoded are included as text.
 #[pyfunction]
 fn encode_exception(exception: &Bound<'_, PyBaseException>) -> PyResult<String> {
     Ok(super::encode_exception(exception)?)
 }
 
-/// The exception that was written down; an `UnknownException` if its class is not here.
+/// Decodes an exception, or returns an `UnknownException` if its class is not available.
 #[pyfunction]
 fn decode_exception(py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<Py<PyBaseException>> {
     match super::decode_exception(py, utf8(text)?)? {
@@ -57,7 +57,7 @@ fn decode_exception(py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<Py<P
     }
 }
 
-/// Teaches the codec a type.
+/// Adds support for a type to the codec.
 #[pyfunction]
 fn codec_register(
     class: &Bound<'_, PyAny>,
@@ -68,13 +68,13 @@ fn codec_register(
     Ok(hook::register(class, name, encode, decode).map_err(CodecError::bad_argument)?)
 }
 
-/// Asks an object for values that JSON does not have.
+/// Adds an object that encodes and decodes values that JSON does not have.
 #[pyfunction]
 fn codec_plug(codec: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(hook::plug(codec).map_err(CodecError::bad_argument)?)
 }
 
-/// Asks it no more; whether it was asked before.
+/// Removes such an object. Returns whether it had been added.
 #[pyfunction]
 fn codec_unplug(codec: &Bound<'_, PyAny>) -> bool {
     hook::unplug(codec)

@@ -14,7 +14,7 @@ use crate::durable::interrupt;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::{frames, json, session};
 
-/// What a state machine wants when it is over: nothing, and this is its value.
+/// The end of a state machine, with its value.
 #[pyclass(frozen, generic, get_all, module = "tiffany")]
 pub(crate) struct Done {
     /// The value.

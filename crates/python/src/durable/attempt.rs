@@ -15,7 +15,7 @@ use crate::errors::{self, Raise, TiffanyError};
 use crate::json;
 use crate::session::Process;
 
-/// One attempt at a step, as its function sees it: `attempt()` gives it.
+/// One attempt at a step. Inside the step's function, `attempt()` returns it.
 #[pyclass(frozen, module = "tiffany")]
 pub(crate) struct Attempt {
     inner: tiffany::durable::Attempt,
@@ -43,13 +43,14 @@ fn raised(py: Python<'_>, error: &StepError) -> PyErr {
 
 #[pymethods]
 impl Attempt {
-    /// The same for all attempts at this step, and no other step's. Give it to a service that does a thing once for each key.
+    /// The key of the step: the same for all attempts, and unique to this step. Pass it to a
+    /// service that accepts idempotency keys.
     #[getter]
     fn key(&self) -> &str {
         self.inner.key()
     }
 
-    /// The number of the attempt, from 1. It goes on counting after a restart.
+    /// The number of the attempt, from 1. It keeps counting after a restart.
     #[getter]
     fn number(&self) -> u64 {
         self.inner.number()
@@ -61,19 +62,20 @@ impl Attempt {
         self.inner.step_name()
     }
 
-    /// A number that was drawn when the run was started.
+    /// A random number drawn when the run was started.
     #[getter]
     fn birth(&self) -> u64 {
         self.inner.birth()
     }
 
-    /// Whether nobody waits for this attempt any more. A function on a thread cannot be stopped; it can look here now and then.
+    /// Whether the run no longer waits for this attempt. A function on a thread cannot be stopped,
+    /// but it can check this from time to time.
     #[getter]
     fn is_given_up(&self) -> bool {
         self.inner.is_given_up()
     }
 
-    /// The key as the header of a request.
+    /// The key as a request header.
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (name, value) = self.inner.idempotency_header();
@@ -82,7 +84,8 @@ impl Attempt {
         Ok(headers)
     }
 
-    /// The environment for a program that this step starts: that of this process, with the key and the number of the attempt.
+    /// The environment for a program that this step starts: that of this process, with the key and
+    /// the number of the attempt.
     #[getter]
     fn environ<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let environ = py.import("os")?.getattr("environ")?.call_method0("copy")?;
@@ -92,12 +95,12 @@ impl Attempt {
         Ok(environ)
     }
 
-    /// Says that the work goes on, where the step's `heartbeat` wants to hear so.
+    /// Reports that the work is still in progress, as the step's `heartbeat` option requires.
     fn heartbeat(&self) {
         self.inner.heartbeat();
     }
 
-    /// What an attempt before this one kept last, or the default.
+    /// Returns the last checkpoint of an earlier attempt, or the default.
     #[pyo3(signature = (default = None))]
     fn last_checkpoint(&self, py: Python<'_>, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
         let kept = self.inner.last_checkpoint::<Box<RawValue>>();
@@ -107,7 +110,7 @@ impl Attempt {
         }
     }
 
-    /// Keeps a value for the attempts after this one, and waits until it is safe in the log.
+    /// Saves a value for later attempts, and waits until it is safe in the log.
     fn checkpoint(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = value.py();
         if !self.process.is_current() {
@@ -119,7 +122,7 @@ impl Attempt {
         kept.map_err(|error| raised(py, &error))
     }
 
-    /// Shows a piece of what the step has made so far to who watches, by `on_chunk` of the runtime. It is not written down.
+    /// Passes a partial result of the step to the runtime's `on_chunk`. It is not recorded.
     fn chunk(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let shown = json::raw(value, || "a chunk".into())?;
         self.inner.chunk(&shown).map_err(|error| raised(value.py(), &error))
@@ -172,7 +175,7 @@ pub(crate) fn current(py: Python<'_>) -> PyResult<Option<Bound<'_, Attempt>>> {
     Ok(found.cast_into::<Attempt>().ok())
 }
 
-/// The attempt that this step is. Outside a step it is an error.
+/// Returns the current attempt. Outside a step it is an error.
 #[pyfunction]
 pub(crate) fn attempt(py: Python<'_>) -> PyResult<Py<PyAny>> {
     match variable(py)?.call_method0("get") {

@@ -22,7 +22,7 @@ use crate::json;
 /// How a process stands: its number, its version, its functions, how many runs go on, which cannot.
 type StatusParts = (u32, String, Vec<String>, usize, Vec<PausedParts>);
 
-/// Asks the runtime that has a log. Threads may share one.
+/// Sends requests to the runtime that owns a log. Threads may share one.
 #[pyclass(frozen, name = "_Control", module = "tiffany._core")]
 pub(crate) struct Control {
     way: Mutex<Option<Way>>,
@@ -94,7 +94,7 @@ impl Control {
 
 #[pymethods]
 impl Control {
-    /// The log in a directory.
+    /// Opens the log in a directory.
     #[new]
     pub(crate) fn open(
         py: Python<'_>,
@@ -173,7 +173,7 @@ impl Control {
         self.ask(run.py(), |way| way.release(uuid, &by, why.as_deref()))
     }
 
-    /// Forks a run at a record, and gives the fork's id and its UUID.
+    /// Forks a run at a record and returns the fork's id and UUID.
     fn fork(
         &self,
         run: &Bound<'_, PyAny>,
@@ -185,7 +185,7 @@ impl Control {
         Ok((forked.1, forked.0.to_string()))
     }
 
-    /// Lets a fork do effects of these names.
+    /// Allows a fork to execute steps with these names.
     fn allow(&self, run: &Bound<'_, PyAny>, names: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
         let (uuid, names) = (identity(run)?, forks::names(&names)?);
         self.ask(run.py(), |way| way.allow(uuid, names))
@@ -202,7 +202,7 @@ impl Control {
         json::decode(py, answer.get())
     }
 
-    /// Settles a promise with a value. `False`: it was settled before.
+    /// Settles a promise with a value. Returns `False` if it was already settled.
     #[pyo3(signature = (promise, value, run = None))]
     pub(crate) fn settle(
         &self,
@@ -214,7 +214,7 @@ impl Control {
         self.settled(promise, run, Ok(value))
     }
 
-    /// Settles a promise with an exception. `False`: it was settled before.
+    /// Settles a promise with an exception. Returns `False` if it was already settled.
     #[pyo3(signature = (promise, error, run = None))]
     pub(crate) fn fail(
         &self,
@@ -243,12 +243,12 @@ impl Control {
         self.ask(given.py(), |way| way.decide(&key, decision))
     }
 
-    /// The questions that wait for a person.
+    /// Returns the questions that wait for a person.
     fn approvals(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         self.ask(py, Way::approvals)?.iter().map(|open| approvals::open(py, open)).collect()
     }
 
-    /// Decides one of them: this choice, or yes or no.
+    /// Decides a question: with this choice, or with yes or no.
     #[pyo3(signature = (approval, yes, choice = None, by = None, why = None))]
     fn resolve(
         &self,
@@ -264,20 +264,20 @@ impl Control {
         approvals::decided(py, &decided)
     }
 
-    /// Removes a run that is over.
+    /// Removes a finished run.
     fn remove(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
         let uuid = identity(run)?;
         self.ask(run.py(), |way| way.remove(uuid))
     }
 
-    /// Compacts runs that are over.
+    /// Compacts finished runs.
     fn compact(&self, py: Python<'_>, runs: Vec<Bound<'_, PyAny>>) -> PyResult<CompactedParts> {
         let runs = retention::identities(&runs)?;
         let compacted = self.ask_log(py, |way, dir| binding::compact_by(way, dir, &runs))?;
         Ok(retention::compacted_parts(py, &runs, compacted))
     }
 
-    /// Does what rules say, or tells what that would be.
+    /// Applies retention rules, or reports what they would do.
     fn prune(
         &self,
         py: Python<'_>,
@@ -289,7 +289,7 @@ impl Control {
         Ok(retention::parts(py, pruned))
     }
 
-    /// Removes blobs that no run names.
+    /// Removes blobs that no run refers to.
     fn collect_blobs(&self, py: Python<'_>) -> PyResult<CollectedParts> {
         self.ask(py, binding::collect_blobs_by).map(retention::collected_parts)
     }

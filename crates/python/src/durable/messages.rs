@@ -14,7 +14,7 @@ use crate::json;
 use crate::line::Line;
 use crate::pending::Pending;
 
-/// Takes the next message that was sent to this run under this name, waiting for one.
+/// Receives the next message sent to this run under this name, waiting for one.
 #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
 pub(crate) struct ReceiveMessage {
     /// The name of the message.
@@ -32,8 +32,8 @@ impl ReceiveMessage {
     }
 }
 
-/// Whether this run takes the new way at a change of the program. One that had gone past this place before the program had this line
-/// takes the old way, to its end.
+/// Whether this run uses the new code at a change of the program. A run that had already passed
+/// this place before the program had this line uses the old code, to its end.
 #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
 pub(crate) struct Patched {
     /// The name of the change.
@@ -49,11 +49,13 @@ impl Patched {
     }
 }
 
-/// Begins this durable run anew, from its function with other arguments. It does not come back: the new beginning is all that is left of
-/// the run, in memory and in its log. So a run that never ends has a log that does not grow.
+/// Restarts this durable run: calls its function again with other arguments. It does not return,
+/// and the earlier history is dropped, both from memory and from the log. In this way a run that
+/// never ends has a log that does not grow.
 ///
-/// The run keeps its id, its UUID and the messages that it has not taken, and who waits for its outcome goes on waiting. Only the root may do
-/// this, and only when every other task of the run is over.
+/// The run keeps its id, its UUID and the messages that it has not received; everyone who waits for
+/// its outcome keeps waiting. Only the root task may do this, and only when every other task of the
+/// run has finished.
 ///
 /// >>> import tempfile
 /// >>> @workflow(name="count down")
@@ -80,7 +82,7 @@ impl ContinueAs {
         PyClassInitializer::from(SystemCall::of(op)).add_subclass(ContinueAs)
     }
 
-    /// The arguments by position.
+    /// The positional arguments.
     #[getter]
     fn args(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyTuple> {
         match &slf.as_super().op {
@@ -89,7 +91,7 @@ impl ContinueAs {
         }
     }
 
-    /// The arguments by name.
+    /// The keyword arguments.
     #[getter]
     fn kwargs(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyDict> {
         match &slf.as_super().op {
@@ -99,7 +101,8 @@ impl ContinueAs {
     }
 }
 
-/// Sends a message to another durable run of this runtime, exactly once. The run is a `Run`, its UUID, or the id it was started under.
+/// Sends a message to another durable run of this runtime, exactly once. The run is a `Run`, its
+/// UUID, or the id it was started with.
 #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
 pub(crate) struct SendMessage {
     /// The run it goes to.
@@ -164,9 +167,11 @@ pub(crate) fn identity(run: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     })
 }
 
-/// Lets this run answer a question of this name, to its end or until another answers it. The function is called between two turns with
-/// what the question comes with: nothing, one value, the items of a list or the names of an object. It makes no calls and must
-/// change nothing.
+/// Registers a function that answers queries with this name, until the run ends or another function
+/// is registered for the name.
+///
+/// The function is called between two turns with the argument of the query: nothing, one value, the
+/// items of a list, or the names of an object. It must not make calls or change anything.
 #[pyfunction]
 fn on_question(
     py: Python<'_>,

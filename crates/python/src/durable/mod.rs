@@ -43,7 +43,8 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     messages::add(module)
 }
 
-/// A value as it is recorded. The error for one that cannot be says what it is.
+/// Encodes a value in the form in which it is recorded. The error for a value that cannot be
+/// encoded says what it is.
 #[pyfunction]
 #[pyo3(name = "_encode", signature = (value, subject = None))]
 fn encode(value: &Bound<'_, PyAny>, subject: Option<&Bound<'_, PyString>>) -> PyResult<String> {

@@ -23,7 +23,7 @@ use crate::line::Line;
 use crate::names;
 use crate::pending::Pending;
 
-/// A function whose calls are steps of durable runs. `@step` makes one.
+/// A function whose calls are steps of durable runs. `@step` creates it.
 #[pyclass(frozen, dict, generic, name = "Step", module = "tiffany")]
 pub(crate) struct Step {
     function: Py<PyAny>,
@@ -81,7 +81,7 @@ impl Step {
         Ok(Step { function, settings, options, positional, signature })
     }
 
-    /// The call of this step with these arguments: yield it, or await it.
+    /// Returns the call of this step with these arguments: yield it, or await it.
     #[pyo3(signature = (*args, **kwargs))]
     fn __call__(
         slf: Bound<'_, Self>,
@@ -96,7 +96,7 @@ impl Step {
         Py::new(py, stepping.add_subclass(StepCall { step: slf.unbind(), arguments, args }))
     }
 
-    /// A method of the object it was found in.
+    /// Binds the step to an object, as a method.
     fn __get__<'py>(
         slf: Bound<'py, Self>,
         object: Option<Bound<'py, PyAny>>,
@@ -108,7 +108,8 @@ impl Step {
         }
     }
 
-    /// The same step with other options, for one call or many: `pay.with_options(retries=5)(order)`.
+    /// Returns this step with other options, for one or more calls:
+    /// `pay.with_options(retries=5)(order)`.
     #[pyo3(signature = (**options))]
     fn with_options<'py>(
         slf: Bound<'py, Self>,
@@ -123,13 +124,13 @@ impl Step {
         decorate.call1((slf.get().function.bind(py),))
     }
 
-    /// What it was decorated with.
+    /// The options given to the decorator.
     #[getter]
     fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.options.bind(py).copy()
     }
 
-    /// The name by which the log knows it.
+    /// The name of the step in the log.
     #[getter]
     fn name(&self) -> &str {
         &self.settings.name
@@ -243,7 +244,7 @@ pub(crate) struct StepCall {
     /// The step that is called.
     #[pyo3(get)]
     step: Py<Step>,
-    /// What it is given, by the names of its parameters.
+    /// The arguments, by the names of the parameters.
     #[pyo3(get)]
     arguments: Py<PyDict>,
     args: Option<Py<PyTuple>>,
@@ -257,7 +258,7 @@ impl StepCall {
         visit.call(&self.args)
     }
 
-    /// The same call with other options.
+    /// Returns this call with other options.
     #[pyo3(signature = (**options))]
     fn with_options(
         slf: PyRef<'_, Self>,

@@ -42,7 +42,7 @@ fn words(trouble: [Option<LogError>; 2]) -> Option<String> {
     trouble.into_iter().flatten().next().map(|error| error.to_string())
 }
 
-/// Two runs side by side, as JSON.
+/// Compares two runs, as JSON.
 #[pyfunction]
 #[pyo3(name = "_diff")]
 pub(super) fn diff(
@@ -68,7 +68,7 @@ pub(super) fn diff(
     Ok((text.map_err(|error| PyValueError::new_err(error.to_string()))?, trouble))
 }
 
-/// A run for other programs: as text, or into a file.
+/// Exports a run for other programs: as text, or into a file.
 #[pyfunction]
 #[pyo3(name = "_export")]
 pub(super) fn export(
@@ -109,7 +109,8 @@ pub(super) fn export(
     })
 }
 
-/// Copies a log, at so many bytes a second at most; 0 for no limit, and without a word as gently as is right.
+/// Copies a log, at most at this many bytes per second; 0 means no limit, and `None` chooses a
+/// suitable limit.
 #[pyfunction]
 #[pyo3(name = "_backup")]
 pub(super) fn take_backup(
@@ -154,7 +155,7 @@ pub(super) fn take_backup(
     Ok((taken.taken, (runs, records, blobs, bytes), copied, taken.removed_files, damaged))
 }
 
-/// Makes a log of a backup.
+/// Creates a log from a backup.
 #[pyfunction]
 #[pyo3(name = "_restore")]
 pub(super) fn restore(
@@ -170,7 +171,7 @@ pub(super) fn restore(
     Ok(checked(restored.backup))
 }
 
-/// Reads a backup through.
+/// Reads and verifies a backup.
 #[pyfunction]
 #[pyo3(name = "_check_backup")]
 pub(super) fn check_backup(

@@ -36,7 +36,7 @@ type TaskParts = (
 /// A function, its file and line, its variables.
 type FrameParts = (String, String, u32, Vec<(String, String)>);
 
-/// A traveller through the records of one run, on the thread that made it.
+/// Moves through the records of one run, on the thread that created it.
 #[pyclass(frozen, name = "_TimeTravel", module = "tiffany._core")]
 pub(crate) struct TimeTravel {
     inner: OneThread<RefCell<Option<durable::TimeTravel>>>,
@@ -73,12 +73,12 @@ impl TimeTravel {
         Ok(self.open(py)?.run().to_string())
     }
 
-    /// How many records there are.
+    /// The number of records.
     fn records(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.open(py)?.records())
     }
 
-    /// A record as the log has it.
+    /// Returns a record as it is in the log.
     fn record(
         &self,
         py: Python<'_>,
@@ -87,7 +87,7 @@ impl TimeTravel {
         Ok(self.open(py)?.record(seq).map(str::to_owned))
     }
 
-    /// The run as it was at a record.
+    /// Returns the run as it was at a record.
     fn seek(
         &self,
         py: Python<'_>,
@@ -98,7 +98,7 @@ impl TimeTravel {
         sought.map(|moment| parts(py, moment)).map_err(|error| raised(py, &error))
     }
 
-    /// The next record of a task.
+    /// Returns the next record of a task.
     fn next_of(
         &self,
         py: Python<'_>,
@@ -108,12 +108,12 @@ impl TimeTravel {
         Ok(self.open(py)?.next_of(Tid(tid), after))
     }
 
-    /// The record with which the run failed.
+    /// Returns the record at which the run failed.
     fn failure(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         Ok(self.open(py)?.failure())
     }
 
-    /// Ends it. No code of the run is unwound.
+    /// Closes it. No code of the run is unwound.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if self.inner.is_forked() {
             return Ok(());

@@ -27,7 +27,7 @@ type TrialParts = (
     Option<(String, String, Vec<String>, &'static str)>,
 );
 
-/// Runs against their logs, with the code of today: those that are named, or all that are not over.
+/// Replays runs against their logs with the current code: the named ones, or all unfinished ones.
 #[pyfunction]
 #[pyo3(name = "_check")]
 pub(super) fn check(
@@ -55,7 +55,7 @@ pub(super) fn check(
     })
 }
 
-/// What a run would do next in the code of today.
+/// Returns what a run would do next with the current code.
 #[pyfunction]
 #[pyo3(name = "_try")]
 pub(super) fn try_run(

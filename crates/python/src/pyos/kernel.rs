@@ -25,7 +25,7 @@ const ROOT: Tid = Tid(1);
 /// So many threads do what may block, as with `tiffany.run`.
 const THREADS: usize = 4;
 
-/// The part of a scheduler that is not Python.
+/// The part of a pyos scheduler that is written in Rust.
 #[pyclass(name = "_PyosKernel", module = "tiffany._core")]
 pub(crate) struct PyosKernel {
     /// The tasks that were scheduled and are not over, by their address.
@@ -70,7 +70,7 @@ impl PyosKernel {
         }
     }
 
-    /// Makes a task ready, on whatever thread this is.
+    /// Makes a task ready, on any thread.
     fn schedule(&mut self, task: &Bound<'_, PyosTask>) {
         let place = task.borrow().place;
         if place == Place::Over {
@@ -90,7 +90,7 @@ impl PyosKernel {
         }
     }
 
-    /// Ends a task. Nothing happens to one that is over.
+    /// Ends a task. Has no effect on a finished task.
     fn kill(slf: &Bound<'_, Self>, task: &Bound<'_, PyosTask>) {
         let place = task.borrow().place;
         match place {
@@ -106,7 +106,7 @@ impl PyosKernel {
         }
     }
 
-    /// `exit` was called for a task. One that is in the kernel is killed.
+    /// Handles a call of `exit` for a task. A task that is in the kernel is killed.
     fn retire(slf: &Bound<'_, Self>, task: &Bound<'_, PyosTask>) {
         let place = task.borrow().place;
         match place {
@@ -118,19 +118,19 @@ impl PyosKernel {
         }
     }
 
-    /// What a task waits for has changed: it looks at that.
+    /// Makes a task check what it waits for, which has changed.
     fn nudge(&self, task: &Bound<'_, PyosTask>) {
         if let Place::Kernel(at) = task.borrow().place {
             self.wake(at);
         }
     }
 
-    /// How many tasks are ready.
+    /// Returns the number of ready tasks.
     fn count_ready(&self) -> usize {
         self.ready
     }
 
-    /// Takes the task that has been ready for longest. It does not run before it is scheduled again.
+    /// Takes the task that has been ready longest. It does not run until it is scheduled again.
     fn take_first(&mut self, py: Python<'_>) -> Option<Py<PyosTask>> {
         let since = |task: &&Py<PyosTask>| task.bind(py).borrow().ready_since;
         let ready = self.live.values().filter(|task| since(task).is_some());
@@ -145,7 +145,7 @@ impl PyosKernel {
         self.running.is_some()
     }
 
-    /// Runs the tasks of a scheduler until all are over.
+    /// Runs the tasks of a scheduler until all have finished.
     fn mainloop(slf: &Bound<'_, Self>, scheduler: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = slf.py();
         if slf.borrow().running.is_some() || binding::in_task() {

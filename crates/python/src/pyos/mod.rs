@@ -9,7 +9,7 @@ mod task;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// What all calls of pyos derive from, so that they are quickly told from other objects.
+/// The base class of all pyos calls, so that they are quickly distinguished from other objects.
 #[pyclass(subclass, frozen, name = "_PyosCall", module = "tiffany._core")]
 pub(crate) struct PyosCall;
 

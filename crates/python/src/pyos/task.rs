@@ -14,7 +14,7 @@ use crate::program;
 use crate::stack::{Input, Output, is_program, step};
 use crate::traceback;
 
-/// The part of a task that is not Python.
+/// The part of a pyos task that is written in Rust.
 #[pyclass(subclass, name = "_PyosTask", module = "tiffany._core")]
 pub(crate) struct PyosTask {
     #[pyo3(get, set)]
@@ -99,7 +99,8 @@ impl PyosTask {
         }
     }
 
-    /// Runs the task until it asks its scheduler for something, which is given, or lets others run. `StopIteration`: it is over.
+    /// Runs the task until it makes a call, which is returned, or lets other tasks run. Raises
+    /// `StopIteration` when it has finished.
     fn run(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
         match resume(slf) {
             Turn::Call(call) => Ok(Some(call)),
@@ -110,7 +111,7 @@ impl PyosTask {
         }
     }
 
-    /// The task has begun to wait for a descriptor.
+    /// Records that the task waits for a descriptor.
     fn _wait_read(&mut self, fd: i32) {
         self.waits.push(WaitsFor::Read(fd));
     }
@@ -119,7 +120,7 @@ impl PyosTask {
         self.waits.push(WaitsFor::Write(fd));
     }
 
-    /// It does not wait for that any more.
+    /// Records that the task no longer waits for a descriptor.
     fn _stop_read(&mut self, fd: i32) {
         self.waits.retain(|wait| !matches!(wait, WaitsFor::Read(other) if *other == fd));
     }
@@ -128,7 +129,7 @@ impl PyosTask {
         self.waits.retain(|wait| !matches!(wait, WaitsFor::Write(other) if *other == fd));
     }
 
-    /// The task has begun to wait for the end of another.
+    /// Records that the task waits for the end of another.
     fn _wait_exit(&mut self, other: Py<PyosTask>) {
         self.waits.push(WaitsFor::Exit(other));
     }

@@ -36,7 +36,8 @@ struct Told<'py> {
 /// Where one simulation takes place, as far as that is Python's.
 struct World(Py<PyAny>);
 
-/// Crashes a workflow everywhere. Gives how many seeds, operations, attempts, simulations, crashes and refused logs there were.
+/// Crashes a workflow at every place. Returns the number of seeds, operations, attempts,
+/// simulations, crashes and refused logs.
 #[pyfunction]
 #[pyo3(name = "_crash_everywhere")]
 pub(super) fn crash_everywhere(told: &Bound<'_, PyAny>) -> PyResult<[usize; 6]> {

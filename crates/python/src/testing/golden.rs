@@ -12,7 +12,7 @@ use crate::durable::runs::identity;
 use crate::settings::Settings;
 use crate::{errors, session};
 
-/// Runs the run in a file again against it.
+/// Replays the run in a file against that file.
 #[pyfunction]
 #[pyo3(name = "_replay")]
 pub(super) fn replay(settings: &Bound<'_, PyDict>, file: PathBuf) -> PyResult<()> {
@@ -26,7 +26,7 @@ pub(super) fn replay(settings: &Bound<'_, PyDict>, file: PathBuf) -> PyResult<()
     replayed.map_err(|error| errors::run_error(py, &error))
 }
 
-/// Keeps a run of a log in a file, which may be there, without what the rules find.
+/// Saves a run of a log in a file, which may exist, with the rules' matches redacted.
 #[pyfunction]
 #[pyo3(name = "_capture")]
 pub(super) fn keep(

@@ -1,8 +1,10 @@
-"""DBOS with SQLite. As a program, ``with_dbos.py DIR``: a run whose steps each write their number, begun or resumed.
+"""DBOS with SQLite. As a program, ``with_dbos.py DIR`` starts or resumes a run whose steps each
+write their number.
 
-What was chosen for it: plain functions (``async`` ones were slower here), its own threads, and a database in WAL mode, which
-is faster than SQLite's default journal that DBOS leaves alone, most of all with many runs at once. ``synchronous`` stays
-at its default FULL: a step is on the disk before the next one begins, as it is in ours.
+Settings: plain functions (``async`` ones were slower here), DBOS's own threads, and a database in
+WAL mode, which is faster than SQLite's default journal that DBOS leaves alone, most of all with
+many concurrent runs. ``synchronous`` stays at its default FULL: a step is on the disk before the
+next one starts, as in tiffany.
 """
 
 import os
@@ -35,7 +37,7 @@ def _launch(directory: Path) -> None:
 
 
 def _workflow(step: Callable[[int], int]) -> Callable[[int], int]:
-    """A workflow that does this step so many times."""
+    """Returns a workflow that executes this step this many times."""
     from dbos import DBOS
 
     durable_step = DBOS.step(name="step")(step)
@@ -51,7 +53,7 @@ def _workflow(step: Callable[[int], int]) -> Callable[[int], int]:
 
 
 def one_run(directory: Path, warm: int, steps: int) -> float:
-    """Seconds of so many steps of one run, after a few to warm up."""
+    """Returns the seconds that this many steps of one run take, after a few to warm up."""
     moments: list[float] = []
 
     def step(number: int) -> int:
@@ -66,7 +68,9 @@ def one_run(directory: Path, warm: int, steps: int) -> float:
 
 
 def many_runs(directory: Path, warm: int, runs: int, steps: int) -> float:
-    """Seconds of so many runs at once of so many steps each, after some others."""
+    """Returns the seconds that this many concurrent runs take, with this many steps each, after
+    some others.
+    """
     from dbos import DBOS
 
     workflow = _workflow(lambda number: number)
@@ -84,7 +88,7 @@ def many_runs(directory: Path, warm: int, runs: int, steps: int) -> float:
 
 
 def shown_steps(directory: Path) -> None:
-    """One run without an end. Whether there is one to go on with is found out when DBOS is launched."""
+    """Runs an endless run. DBOS finds out at launch whether there is one to resume."""
     from dbos import DBOS, SetWorkflowID
 
     def step(number: int) -> int:

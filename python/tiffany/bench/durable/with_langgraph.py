@@ -1,8 +1,10 @@
-"""LangGraph with its SQLite saver. As a program, ``with_langgraph.py DIR``: a run whose steps each write their number.
+"""LangGraph with its SQLite saver. As a program, ``with_langgraph.py DIR`` starts or resumes a run
+whose steps each write their number.
 
-A step is a node that a conditional edge leads back to. What was chosen for it: ``SqliteSaver`` with threads (its ``async`` twin
-took twice as long), which puts the database into WAL mode with ``synchronous`` at its default FULL; and
-``durability="sync"``, so that a step is on the disk before the next one begins, as it is in ours.
+A step is a node that a conditional edge leads back to. Settings: ``SqliteSaver`` with threads (its
+``async`` version took twice as long), which puts the database into WAL mode with ``synchronous`` at
+its default FULL; and ``durability="sync"``, so that a step is on the disk before the next one
+starts, as in tiffany.
 """
 
 import os
@@ -20,7 +22,7 @@ THREADS = 8
 
 
 class State(TypedDict):
-    """What a run carries from step to step."""
+    """The state that a run carries from step to step."""
 
     number: int
     count: int
@@ -28,7 +30,7 @@ class State(TypedDict):
 
 
 def _compile(directory: Path, step: Callable[[int], int]) -> Any:
-    """A graph that does this step so many times."""
+    """Returns a graph that executes this step this many times."""
     from langgraph.checkpoint.sqlite import SqliteSaver
     from langgraph.graph import END, START, StateGraph
 
@@ -61,7 +63,7 @@ def _given(count: int) -> State:
 
 
 def one_run(directory: Path, warm: int, steps: int) -> float:
-    """Seconds of so many steps of one run, after a few to warm up."""
+    """Returns the seconds that this many steps of one run take, after a few to warm up."""
     moments: list[float] = []
 
     def step(number: int) -> int:
@@ -75,7 +77,9 @@ def one_run(directory: Path, warm: int, steps: int) -> float:
 
 
 def many_runs(directory: Path, warm: int, runs: int, steps: int) -> float:
-    """Seconds of so many runs at once of so many steps each, after some others."""
+    """Returns the seconds that this many concurrent runs take, with this many steps each, after
+    some others.
+    """
     graph = _compile(directory, lambda number: number)
 
     def all_at_once(name: str, runs: int) -> float:
@@ -91,7 +95,7 @@ def many_runs(directory: Path, warm: int, runs: int, steps: int) -> float:
 
 
 def shown_steps(directory: Path) -> None:
-    """One run without an end, begun or resumed."""
+    """Starts or resumes an endless run."""
 
     def step(number: int) -> int:
         os.write(1, b"%d\n" % number)

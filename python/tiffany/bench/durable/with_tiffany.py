@@ -1,7 +1,8 @@
-"""tiffany. As a program, ``with_tiffany.py DIR``: a run whose steps each write their number, begun or resumed.
+"""tiffany. As a program, ``with_tiffany.py DIR`` starts or resumes a run whose steps each write
+their number.
 
-Everything is at its default: steps are plain functions on the pool's threads, every call is recorded, and a step is on the
-disk before the next one begins.
+All settings are defaults: steps are plain functions on the pool's threads, every call is recorded,
+and a step is on the disk before the next one starts.
 """
 
 import os
@@ -17,7 +18,7 @@ NEVER = 1_000_000
 
 
 def _workflow(step: Callable[[int], int]) -> Callable[[int], Coroutine[Any, Any, int]]:
-    """A workflow that does this step so many times."""
+    """Returns a workflow that executes this step this many times."""
     durable_step = tiffany.step(step)
 
     async def steps(count: int) -> int:
@@ -30,7 +31,7 @@ def _workflow(step: Callable[[int], int]) -> Callable[[int], Coroutine[Any, Any,
 
 
 def one_run(directory: Path, warm: int, steps: int) -> float:
-    """Seconds of so many steps of one run, after a few to warm up."""
+    """Returns the seconds that this many steps of one run take, after a few to warm up."""
     moments: list[float] = []
 
     def step(number: int) -> int:
@@ -43,7 +44,9 @@ def one_run(directory: Path, warm: int, steps: int) -> float:
 
 
 def many_runs(directory: Path, warm: int, runs: int, steps: int) -> float:
-    """Seconds of so many runs at once of so many steps each, after some others."""
+    """Returns the seconds that this many concurrent runs take, with this many steps each, after
+    some others.
+    """
 
     def step(number: int) -> int:
         return number
@@ -63,7 +66,7 @@ def many_runs(directory: Path, warm: int, runs: int, steps: int) -> float:
 
 
 def shown_steps(directory: Path) -> None:
-    """One run without an end, begun or resumed."""
+    """Starts or resumes an endless run."""
 
     def step(number: int) -> int:
         os.write(1, b"%d\n" % number)
