@@ -1,7 +1,6 @@
 //! What goes on: runs that are submitted, listed and watched, and the questions they have. The threat: a command that waits for an answer that nobody can
 //! give; an answer that nobody knows who gave.
 
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;

@@ -36,3 +36,9 @@ pub fn log_failed(error: LogError) -> TaskError {
 pub fn run_over(uuid: Uuid) -> TaskError {
     TaskError::new(ErrorKind::RunOver, format!("run {uuid} is over"))
 }
+
+/// The error for a step that cannot be decided on.
+pub fn not_in_doubt(key: &str) -> TaskError {
+    let message = format!("no step with the key `{key}` is in doubt; see which are by `doubts`");
+    TaskError::new(ErrorKind::BadArgument, message)
+}

@@ -2,8 +2,8 @@
 
 pub use crate::clock::Clock;
 pub use crate::control::{UNANSWERED, no_activity, unexpected};
+pub use crate::durable::resume::reading::fetch;
 pub use crate::durable::resume::rehearsal::{Rehearsal, Until};
-pub use crate::durable::resume::resuming::fetch;
 pub use crate::durable::resume::survey::Standing;
 pub use crate::durable::resume::verdict::{Deeds, Verdict};
 pub use crate::durable::shelved::Shelved;

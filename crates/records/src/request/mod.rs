@@ -17,7 +17,9 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid, Value};
 
 use self::uuid_text::{maybe_text, text, texts};
 use crate::activity::{Beginning, Wanted};
+use crate::errors::not_in_doubt;
 use crate::json::compact;
+use crate::key::Key;
 use crate::metrics::Snapshot;
 use crate::retention::Remains;
 use crate::value::plain::accept;
@@ -537,4 +539,9 @@ impl Decision {
             Decision::Again => "again",
         }
     }
+}
+
+/// The run and the call that a key names.
+pub fn parse_key(key: &str) -> Result<Key, TaskError> {
+    Key::parse(key).ok_or_else(|| not_in_doubt(key))
 }

@@ -3,11 +3,10 @@
 
 use std::borrow::Cow;
 
-use tiffany_kernel::{
-    ErrorKind, Event, EventKind, Events, LogLevel, Run, Showing, Shown, Stage, Tid, Time,
-};
+use tiffany_kernel::{ErrorKind, Event, EventKind, Events, LogLevel, Run, Shown, Stage, Tid, Time};
 
 use crate::activity::hub::Hub;
+use crate::activity::hub::data_of;
 use crate::activity::settings::Settings;
 use crate::activity::state::{Clean, Draft, State, TurnDraft};
 use crate::runtime::Runtime;
@@ -155,16 +154,6 @@ fn notable(kind: EventKind) -> Option<(Stage, Cow<'static, str>, Data)> {
         }
         _ => return None,
     })
-}
-
-/// What belongs to what was shown.
-pub(crate) fn data_of(what: Showing, step: Option<&'static str>) -> Data {
-    match what {
-        Showing::Progress { done, total } => Data::Progress { done, total, step },
-        Showing::Log(level) => Data::Log { level, step },
-        Showing::Output(stream) => Data::Output { stream, step },
-        _ => Data::None,
-    }
 }
 
 impl Runtime {

@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tiffany_kernel::{Shown, Stage, TaskError, Tid, Time};
+use tiffany_kernel::{Showing, Shown, Stage, TaskError, Tid, Time};
 
 use crate::activity::crier::Crier;
-use crate::activity::feed::data_of;
 use crate::activity::settings::Settings;
 use crate::activity::state::{Draft, State};
 use crate::activity::subscription::Subscription;
@@ -205,5 +204,15 @@ impl Hub {
 impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hub").field("epoch", &self.0.epoch).finish_non_exhaustive()
+    }
+}
+
+/// What belongs to what was shown.
+pub(crate) fn data_of(what: Showing, step: Option<&'static str>) -> Data {
+    match what {
+        Showing::Progress { done, total } => Data::Progress { done, total, step },
+        Showing::Log(level) => Data::Log { level, step },
+        Showing::Output(stream) => Data::Output { stream, step },
+        _ => Data::None,
     }
 }

@@ -11,11 +11,11 @@ use tiffany_kernel::{Asking, Reply, Shown, Site, SystemCall, TaskError, Uuid};
 
 use crate::calls::approve::approve;
 use crate::calls::call::{Direct, TryCall};
+use crate::calls::continue_as::continue_with;
 use crate::calls::outside::Origin;
 use crate::calls::question::answer_json;
 use crate::calls::step::Step;
 use crate::control::Control;
-use crate::durable::continuing::continue_with;
 use crate::durable::language::Language;
 use crate::durable::runs::DurableRun;
 use crate::host::attempt::{Attempt, Spawner, StepError, StepJob, Tried};

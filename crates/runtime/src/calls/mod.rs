@@ -8,6 +8,7 @@ pub(crate) mod channel;
 #[doc(hidden)]
 pub mod combine;
 pub(crate) mod context;
+pub(crate) mod continue_as;
 mod current;
 pub(crate) mod durable_agent;
 pub(crate) mod durable_promise;
@@ -20,6 +21,7 @@ pub(crate) mod promise;
 pub(crate) mod question;
 pub(crate) mod retry;
 pub(crate) mod saga;
+pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod step;
 pub(crate) mod sync;

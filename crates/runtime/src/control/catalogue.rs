@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
-use crate::durable::resume::resuming::read_outcome;
+use crate::durable::resume::reading::read_outcome;
 use crate::durable::shelved::why_not_open;
 use crate::host::tell::Tell;
 use tiffany_log::{Disk, LogError, RunEntry, RunState, Stamp};

@@ -13,13 +13,11 @@ use super::witness::{self, Witness};
 use crate::clock::Clock;
 use crate::durable::fork::copy::Source;
 use crate::durable::fork::copy::copy;
-use crate::durable::hold::{Hold, not_held};
-use crate::durable::keeping::{Needed, not_over, parent_of};
+use crate::durable::hold_state::{Hold, not_held};
+use crate::durable::needed::{Needed, not_over, parent_of};
 use crate::durable::page::Page;
-use crate::durable::resume::resuming::{fetch, read_script};
+use crate::durable::resume::reading::{fetch, read_script};
 use crate::durable::run_limits::RunLimits;
-use crate::durable::runs::refuse_ambiguous;
-use crate::durable::serving::{not_in_doubt, parse_key};
 use crate::durable::shelved::{Shelved, why_not_open};
 use crate::host::entropy::Entropy;
 use crate::host::inbox::unknown;
@@ -27,12 +25,14 @@ use tiffany_log::{
     Batch, Collected, Disk, LockTerm, LogError, Payload, RealDisk, RunEntry, RunState, Settings,
     View, Writer, is_redacted,
 };
-use tiffany_records::errors::{log_failed, no_such_run, read_too_early, run_over, run_removed};
-use tiffany_records::key::{Key, LogEnd, Received, run_id};
+use tiffany_records::errors::{
+    log_failed, no_such_run, not_in_doubt, read_too_early, run_over, run_removed,
+};
+use tiffany_records::key::{Key, LogEnd, Received, refuse_ambiguous, run_id};
 use tiffany_records::redact::{self, Redactions};
 use tiffany_records::request::{
     Answer, Decision, Fork, Request, RunQuery, State, Status, find_named, no_such_approval,
-    not_encodable, own_uid,
+    not_encodable, own_uid, parse_key,
 };
 use tiffany_records::retention::Remains;
 use tiffany_records::value::plain::check_readable;

@@ -9,9 +9,9 @@ use tiffany_kernel::{
     forced_end,
 };
 
+use super::cancel::Cancel;
 use super::hosting::Hosting;
 use super::journal::Journal;
-use super::resume::script::Script;
 use super::runs::{Beginning, Ended};
 use crate::runtime::{Hosted, Runtime};
 use tiffany_log::Chain;
@@ -20,15 +20,6 @@ use tiffany_records::activity::Data;
 use tiffany_records::errors::log_failed;
 use tiffany_records::key::LogEnd;
 use tiffany_records::request::Parent;
-
-/// What a cancel does to a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cancel {
-    /// Its tasks are unwound, and may clean up.
-    Unwinds,
-    /// Its tasks end at once.
-    Forces,
-}
 
 /// What is told to a run that is not running happens at the end of its log: no turn is named.
 const AT_THE_END: u64 = 0;
@@ -141,18 +132,6 @@ impl Hosting {
     /// Whether a person has cancelled it.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.holding.cancelled_at.is_some()
-    }
-}
-
-impl Script {
-    /// The tasks that had not ended, in the order of their numbers.
-    fn tasks_left(&self) -> Vec<Tid> {
-        let calls = self.calls.values().flatten();
-        let children = calls.filter_map(|call| call.field("child")?.parse().ok().map(Tid));
-        let mut left: Vec<Tid> = children.chain([Tid(1)]).collect();
-        left.retain(|tid| !self.ended.contains_key(tid));
-        left.sort();
-        left
     }
 }
 

@@ -11,7 +11,7 @@ use tiffany_kernel::{CallRef, ErrorKind, TaskError, Time, Uuid};
 use super::commit::AfterCommit;
 use super::earlier::Earlier;
 use super::failed_log::FailedLog;
-use super::hold::Holding;
+use super::hold_state::Holding;
 use super::journal::Journal;
 use super::known_runs::KnownRuns;
 use super::listing::Shelf;

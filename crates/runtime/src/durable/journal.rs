@@ -9,7 +9,7 @@ use tiffany_kernel::{
     TaskError, Tid, Time, Uuid, Value, Waitable,
 };
 
-use super::cancellation::Cancel;
+use super::cancel::Cancel;
 use super::earlier::Continued;
 use super::few::Few;
 use super::page::Page;

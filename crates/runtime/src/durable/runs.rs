@@ -6,16 +6,16 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
+use tiffany_records::key::{LogEnd, Received, refuse_ambiguous, run_id};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
     ErrorKind, LogLevel, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Time, Uuid, Value,
 };
-use tiffany_records::key::{LogEnd, Received, run_id};
 
 use super::earlier::{Continued, Earlier};
-use super::hold::Holding;
+use super::hold_state::Holding;
 use super::hosting::{Hosting, no_log, no_log_here};
 use super::journal::{Journal, Started};
 use super::language::Wanted;
@@ -97,20 +97,6 @@ impl<T> DurableRun<T> {
     pub fn uuid(&self) -> Uuid {
         self.uuid
     }
-}
-
-/// An error if an id cannot be told from another run: because it is the UUID of one, or because its own UUID is the
-/// id of one. Whatever takes the name of a run takes ids and UUIDs.
-pub(crate) fn refuse_ambiguous(id: &str, knows: impl Fn(Uuid) -> bool) -> Result<(), TaskError> {
-    let own = run_id(id);
-    let message = if Uuid::parse(id).is_some_and(|other| other != own && knows(other)) {
-        format!("the id `{id}` is the UUID of another run")
-    } else if knows(run_id(&own.to_string())) {
-        format!("the id `{id}` has the UUID {own}, and another run has that for its id")
-    } else {
-        return Ok(());
-    };
-    Err(TaskError::new(ErrorKind::OtherRun, message))
 }
 
 impl Runtime {

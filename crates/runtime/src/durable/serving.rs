@@ -3,7 +3,11 @@
 
 use std::cell::RefCell;
 use std::panic::Location;
-use tiffany_records::errors::{log_failed, no_such_run, run_over, run_removed};
+use tiffany_records::errors::{log_failed, no_such_run, not_in_doubt, run_over, run_removed};
+use tiffany_records::request::{
+    Answer, Approval, Decision, Doubt, OpenApproval, Paused, Request, Ruling, Settlement, Status,
+    no_such_approval, not_encodable, parse_key,
+};
 use tiffany_records::value::{Json, deserialize, own};
 
 use serde::Serialize;
@@ -12,7 +16,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{Completion, ErrorKind, RunId, TaskError, Uuid, Value};
 
 use super::commit::AfterCommit;
-use super::hold::Hold;
+use super::hold_state::Hold;
 use super::hosting::{Durable, no_log_here};
 use super::language::Wanted;
 use super::runs::{DurableRun, Known};
@@ -23,10 +27,6 @@ use crate::runtime::Runtime;
 use tiffany_records::RunError;
 use tiffany_records::json::compact;
 use tiffany_records::key::{Key, run_id};
-use tiffany_records::request::{
-    Answer, Approval, Decision, Doubt, OpenApproval, Paused, Request, Ruling, Settlement, Status,
-    no_such_approval, not_encodable,
-};
 use tiffany_records::value::plain::accept;
 
 impl Runtime {
@@ -545,17 +545,6 @@ fn needs_log(request: &Request) -> bool {
 fn nobody_waits(promise: Uuid) -> TaskError {
     let message = format!("the run of promise {promise} is over, and nobody waits for it any more");
     TaskError::new(ErrorKind::UnknownPromise, message)
-}
-
-/// The error for a step that cannot be decided on.
-pub(crate) fn not_in_doubt(key: &str) -> TaskError {
-    let message = format!("no step with the key `{key}` is in doubt; see which are by `doubts`");
-    TaskError::new(ErrorKind::BadArgument, message)
-}
-
-/// The run and the call that a key names.
-pub(crate) fn parse_key(key: &str) -> Result<Key, TaskError> {
-    Key::parse(key).ok_or_else(|| not_in_doubt(key))
 }
 
 fn into_task_error(error: RunError) -> TaskError {

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid, Time, Uuid, Value};
 
-use super::cancellation::Cancel;
+use super::cancel::Cancel;
 use super::fork::no_fork;
-use super::hold::Hold;
+use super::hold_state::Hold;
 use super::journal::Journal;
 use super::page::Page;
-use super::resume::resuming::read_script;
+use super::resume::reading::read_script;
 use super::resume::script::{Beginning, Fetch, Recorded, Script, Told, What, unwrapped};
 use super::run_limits::RunLimits;
 use super::unread::Unread;

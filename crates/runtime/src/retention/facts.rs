@@ -4,45 +4,45 @@ use std::collections::{HashMap, HashSet};
 
 use tiffany_kernel::{Time, Uuid};
 
-use crate::durable::keeping::{Needed, Parent, parent_of};
+use crate::durable::needed::{Needed, Parent, parent_of};
 use tiffany_log::{BlobHash, LogError, RunEntry, RunState, Stamp, View, blob_names};
 use tiffany_records::key::LogEnd;
 use tiffany_records::{Glance, Outcome};
 
 /// A run that is over.
 #[derive(Clone, Debug)]
-pub(super) struct Fact {
-    pub(super) run: Uuid,
-    pub(super) id: String,
-    pub(super) outcome: Outcome,
-    pub(super) ended: Time,
+pub(crate) struct Fact {
+    pub(crate) run: Uuid,
+    pub(crate) id: String,
+    pub(crate) outcome: Outcome,
+    pub(crate) ended: Time,
     /// How many bytes its file has, and the blobs it names if somebody wants to know.
-    pub(super) bytes: u64,
-    pub(super) blobs: Option<u64>,
-    pub(super) is_compacted: bool,
+    pub(crate) bytes: u64,
+    pub(crate) blobs: Option<u64>,
+    pub(crate) is_compacted: bool,
 }
 
 /// All of them, and which of them forks need.
 #[derive(Default)]
-pub(super) struct Facts {
-    pub(super) over: Vec<Fact>,
-    pub(super) needed: Needed,
+pub(crate) struct Facts {
+    pub(crate) over: Vec<Fact>,
+    pub(crate) needed: Needed,
     /// Runs that are over and can't be read.
-    pub(super) damaged: Vec<(Uuid, LogError)>,
+    pub(crate) damaged: Vec<(Uuid, LogError)>,
     /// How many bytes the files of all runs have.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// What was seen before.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     seen: HashMap<Uuid, (LogEnd, Fact)>,
     parents: HashMap<Uuid, Option<Uuid>>,
 }
 
 impl Memory {
     /// Looks at all runs. With `blobs`, the sizes of what they name too.
-    pub(super) fn look(&mut self, view: &View, blobs: bool) -> Result<Facts, LogError> {
+    pub(crate) fn look(&mut self, view: &View, blobs: bool) -> Result<Facts, LogError> {
         let sizes = if blobs { view.blob_sizes()? } else { HashMap::new() };
         let mut facts = Facts::default();
         let mut unfinished = Vec::new();

@@ -37,8 +37,9 @@ pub(crate) mod keeper;
 pub(crate) mod plan;
 pub(crate) mod work;
 
+pub use crate::durable::needed::NeededBy;
 pub use keeper::{Keeper, plan_of};
 pub(crate) use keeper::{carry_out, collect_blobs, compact};
-pub use plan::{Candidate, Kept, NeededBy, Plan, Why};
+pub use plan::{Candidate, Kept, Plan, Why};
 pub use tiffany_records::retention::Retention;
 pub use work::Pruned;

@@ -1,5 +1,6 @@
 //! What rules would do to the runs of a log. Nothing is read or changed here.
 
+use crate::retention::NeededBy;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -92,27 +93,9 @@ pub struct Kept {
     pub by: NeededBy,
 }
 
-/// Why a run is kept that a rule or a command would take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NeededBy {
-    /// This fork of it isn't over.
-    Fork(Uuid),
-    /// This run isn't over, or is the parent of such a run, and its log can't be read: it may be a fork.
-    Unreadable(Uuid),
-}
-
-impl NeededBy {
-    /// The run that needs the other one, or may need it.
-    pub fn run(self) -> Uuid {
-        let (NeededBy::Fork(run) | NeededBy::Unreadable(run)) = self;
-        run
-    }
-}
-
 impl Plan {
     /// What these rules say at this moment. A run that one of them removes is removed.
-    pub(super) fn new(facts: &Facts, rules: &[Retention], now: Time) -> Plan {
+    pub(crate) fn new(facts: &Facts, rules: &[Retention], now: Time) -> Plan {
         let mut plan = Plan { over: facts.over.len(), bytes: facts.bytes, ..Plan::default() };
         let (mut removed, mut compacted, mut kept) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -135,7 +118,7 @@ impl Plan {
     }
 
     /// Keeps the runs that are damaged. Every line of a run that would be removed is read for that.
-    pub(super) fn keep_damaged(&mut self, view: &View, known: Vec<(Uuid, LogError)>) {
+    pub(crate) fn keep_damaged(&mut self, view: &View, known: Vec<(Uuid, LogError)>) {
         let mut damaged = known;
         self.remove.retain(|candidate| match check(view, candidate.run) {
             Ok(()) => true,
@@ -211,7 +194,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::durable::keeping::Needed;
+    use crate::durable::needed::Needed;
 
     /// Runs of 100 bytes, of which run n ended at second n.
     fn facts(count: u64) -> Facts {

@@ -73,12 +73,12 @@ fn each(ask: &mut dyn Ask, request: Request) -> Result<Vec<Result<(), TaskError>
 }
 
 impl Pruned {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.removed + self.compacted == 0
     }
 
     /// Removes runs.
-    pub(super) fn remove(
+    pub(crate) fn remove(
         &mut self,
         ask: &mut dyn Ask,
         runs: &[(Uuid, u64)],
@@ -102,7 +102,7 @@ impl Pruned {
     }
 
     /// Compacts runs, each of which is read and checked first. One that is damaged is left alone.
-    pub(super) fn compact(
+    pub(crate) fn compact(
         &mut self,
         ask: &mut dyn Ask,
         view: &View,
@@ -150,7 +150,7 @@ impl Pruned {
     }
 
     /// Removes blobs that nobody names any more, and waits for that.
-    pub(super) fn collect(&mut self, ask: &mut dyn Ask) -> Result<(), TaskError> {
+    pub(crate) fn collect(&mut self, ask: &mut dyn Ask) -> Result<(), TaskError> {
         let mut number = None;
         loop {
             match ask.request(Request::Collect { number })? {
@@ -166,7 +166,7 @@ impl Pruned {
     }
 
     /// Carries out a plan.
-    pub(super) fn carry_out(
+    pub(crate) fn carry_out(
         &mut self,
         ask: &mut dyn Ask,
         view: &View,

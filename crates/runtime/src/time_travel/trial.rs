@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use crate::durable::resume::proposal::Proposal;
+use crate::durable::resume::reading::fetch;
 use crate::durable::resume::rehearsal::{Until, Upcoming};
-use crate::durable::resume::resuming::fetch;
 use crate::durable::resume::script::Script;
 use crate::runtime::Runtime;
 use crate::runtime::builder::Builder;

@@ -11,7 +11,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
 
 use super::shape;
 use crate::durable::journal::error_json;
-use crate::durable::resume::resuming::fetch;
+use crate::durable::resume::reading::fetch;
 use crate::durable::resume::script::{Script, unwrapped};
 use tiffany_log::{
     Batch, BlobHash, Chain, Disk, Line, LogError, LogLine, Payload, Reader, RecordType, RunReader,

@@ -5,6 +5,7 @@
 pub(crate) mod divergence;
 pub(crate) mod halt;
 pub(crate) mod proposal;
+pub(crate) mod reading;
 pub(crate) mod rehearsal;
 pub(crate) mod replay;
 pub(crate) mod resuming;

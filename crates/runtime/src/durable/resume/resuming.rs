@@ -1,9 +1,11 @@
 //! Bringing durable runs back when the log is opened: their functions run again, and everything that the log has
 //! happens again; then they go on live.
 
+use crate::durable::resume::reading::add_all;
+use crate::durable::resume::reading::fetch;
+use crate::durable::resume::reading::read_script;
 use std::collections::BTreeMap;
 use std::panic::Location;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,10 +23,10 @@ use super::script::{self, Script, Told, What};
 use crate::calls::context;
 use crate::calls::context::Entered;
 use crate::calls::context::Sources;
-use crate::durable::cancellation::Cancel;
+use crate::durable::cancel::Cancel;
 use crate::durable::earlier::{Continued, Earlier};
 use crate::durable::fork::branch::Branch;
-use crate::durable::hold::{Hold, Holding, held};
+use crate::durable::hold_state::{Hold, Holding, held};
 use crate::durable::hosting::{Durable, Hosting};
 use crate::durable::journal::Journal;
 use crate::durable::language::Wanted;
@@ -34,11 +36,10 @@ use crate::durable::shelved::Shelved;
 use crate::host::trace::Who;
 use crate::runtime::Runtime;
 use tiffany_log::mutation::Mutation;
-use tiffany_log::{Chain, CurrentTurn, Disk, LogError, Payload, RunReader, read_blob};
+use tiffany_log::{Chain, CurrentTurn, Disk, LogError, Payload, RunReader};
 use tiffany_records::RunError;
 use tiffany_records::activity::Data;
 use tiffany_records::key::{LogEnd, Received};
-use tiffany_records::record::Record;
 use tiffany_records::redact::shown;
 
 impl Runtime {
@@ -571,67 +572,6 @@ fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Compl
         What::OverTime => Completion::OverTime,
         What::Cancel(_) => return None,
     })
-}
-
-/// Reads a run's log, to its end or as far as it is wanted.
-pub(crate) fn read_script(
-    disk: &dyn Disk,
-    root: &Path,
-    uuid: Uuid,
-    enough: impl Fn(&Script) -> bool,
-) -> Result<Script, LogError> {
-    let mut reader = RunReader::open(disk, root, uuid, None)?;
-    let script = add_all(&mut reader, disk, root, enough)?;
-    match reader.checker().chain() {
-        Some(_) => Ok(script),
-        // A file without a line is not a run that has done nothing.
-        None => Err(reader.ends_elsewhere()),
-    }
-}
-
-fn add_all(
-    reader: &mut RunReader,
-    disk: &dyn Disk,
-    root: &Path,
-    enough: impl Fn(&Script) -> bool,
-) -> Result<Script, LogError> {
-    let mut script = Script::default();
-    while let Some(record) = reader.next() {
-        script.add(&record?, &|payload| fetch(disk, root, payload))?;
-        if enough(&script) {
-            break;
-        }
-    }
-    Ok(script)
-}
-
-/// How the root of a run ended, if it did: the log is read and checked to its end, and nothing else of it is kept.
-pub(crate) fn read_outcome(
-    disk: &dyn Disk,
-    root: &Path,
-    uuid: Uuid,
-) -> Result<Option<Result<String, TaskError>>, LogError> {
-    let mut reader = RunReader::open(disk, root, uuid, None)?;
-    let mut ended = None;
-    while let Some(line) = reader.next() {
-        let line = line?;
-        let record = Record::read(&line);
-        if record.is_end() && line.tid == Tid(1) {
-            ended = Some(script::outcome(&record, &|payload| fetch(disk, root, payload))?);
-        }
-    }
-    Ok(ended)
-}
-
-/// Reads a payload that is in a file of its own.
-pub fn fetch(disk: &dyn Disk, root: &Path, payload: &Payload<'_>) -> Result<String, LogError> {
-    match payload {
-        Payload::Blob { hash, .. } => {
-            let bytes = read_blob(disk, root, *hash)?;
-            String::from_utf8(bytes).map_err(|_| LogError::DamagedBlob(*hash))
-        }
-        _ => Ok("null".to_owned()),
-    }
 }
 
 impl Durable {

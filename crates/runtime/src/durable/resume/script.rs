@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::halt::Means;
-use crate::durable::cancellation::Cancel;
+use crate::durable::cancel::Cancel;
 use crate::durable::earlier::Continued;
-use crate::durable::hold::HoldState;
+use crate::durable::hold_state::HoldState;
 use crate::durable::snapshot::tables::Snapshot;
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{Fields, LogError, LogLine, Payload, Redactor, Stamp};

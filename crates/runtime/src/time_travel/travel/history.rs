@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tiffany_kernel::{Site, TaskError, Tid, Uuid};
 
 use crate::durable::resume::halt::Means;
-use crate::durable::resume::resuming::fetch;
+use crate::durable::resume::reading::fetch;
 use crate::durable::resume::script::{Script, means};
 use tiffany_log::{Chain, LogError, LogLine, Payload, RecordType, View};
 use tiffany_records::record::{Record, TaskSpawn};
