@@ -15,7 +15,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub(crate) use crate::calls::outside::work;
 pub use crate::calls::outside::{Finish, Origin, blocking, origin, outside};
 pub use crate::durable::{Language, Wanted, Way};
 pub use crate::host::kept_handler::KeptHandler;

@@ -120,9 +120,9 @@ mod tests {
     use tiffany_kernel::TaskError;
 
     use super::*;
+    use crate::calls::receive::receive;
     use crate::calls::step::step;
     use crate::calls::sys::sleep;
-    use crate::durable::receive;
     use crate::host::entropy::Entropy;
     use crate::runtime::builder::Builder;
 

@@ -2,13 +2,13 @@
 
 pub use crate::clock::Clock;
 pub use crate::control::{UNANSWERED, no_activity, unexpected};
-pub use crate::durable::resume::reading::fetch;
-pub use crate::durable::resume::rehearsal::{Rehearsal, Until};
-pub use crate::durable::resume::survey::Standing;
-pub use crate::durable::resume::verdict::{Deeds, Verdict};
-pub use crate::durable::shelved::Shelved;
 pub use crate::host::entropy::Entropy;
 pub use crate::near::near;
+pub use crate::run_log::replay::reading::fetch;
+pub use crate::run_log::replay::rehearsal::{Rehearsal, Until};
+pub use crate::run_log::replay::verdict::{Deeds, Verdict};
+pub use crate::run_log::shelved::Shelved;
+pub use crate::runtime::survey::Standing;
 pub use crate::time_travel::capture::fixture::Fixture;
 pub use crate::time_travel::capture::{
     CaptureError, Captured, Over, Redaction, capture_in, name_of, write_whole,

@@ -15,8 +15,9 @@ use crate::control::turns::long_turns;
 use crate::host::Host;
 use crate::host::inbox::{Inbox, Letter};
 use crate::host::tell::Tell;
-use crate::metrics::{Snapshot, Source};
+use crate::metrics::Source;
 use tiffany_log::Growth;
+use tiffany_records::metrics::Snapshot;
 use tiffany_records::request::{Answer, LongTurn, Request, Settlement};
 
 /// The handle of the runtime that runs this task, to be given to other threads. It is no call: the task keeps its

@@ -2,7 +2,6 @@
 //! wakes readers; nothing here is recorded, and no reader slows a task.
 
 pub(crate) mod crier;
-pub(crate) mod feed;
 pub(crate) mod hub;
 pub(crate) mod lane;
 #[cfg(test)]

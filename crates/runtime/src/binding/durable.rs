@@ -16,11 +16,11 @@ use crate::calls::outside::Origin;
 use crate::calls::question::answer_json;
 use crate::calls::step::Step;
 use crate::control::Control;
-use crate::durable::language::Language;
-use crate::durable::runs::DurableRun;
 use crate::host::attempt::{Attempt, Spawner, StepError, StepJob, Tried};
+use crate::program::language::Language;
 use crate::runtime::Runtime;
 use crate::runtime::builder::Builder;
+use crate::runtime::durable_runs::DurableRun;
 use tiffany_records::RunError;
 use tiffany_records::request::{Fork, Settlement};
 use tiffany_records::value::Json;
@@ -181,7 +181,7 @@ pub fn asking(
     }
 }
 
-/// Begins the run anew with this input, which is JSON: see [`continue_as`](crate::durable::continuing::continue_as).
+/// Begins the run anew with this input, which is JSON: see [`continue_as`](crate::runtime::continuing::continue_as).
 #[track_caller]
 pub fn continue_as(input: &str) -> TryCall<Reply> {
     continue_with(input)

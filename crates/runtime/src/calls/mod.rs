@@ -19,6 +19,7 @@ pub(crate) mod outside;
 mod outward;
 pub(crate) mod promise;
 pub(crate) mod question;
+pub(crate) mod receive;
 pub(crate) mod retry;
 pub(crate) mod saga;
 pub(crate) mod send;

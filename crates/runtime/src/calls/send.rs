@@ -5,7 +5,7 @@ use serde::Serialize;
 use tiffany_kernel::{CallKind, EffectWork, SystemCall, Uuid};
 use tiffany_records::value::encode;
 
-/// Sends a message to another durable run of this runtime, which takes it with [`receive`](crate::durable::receive) under this name. When this returns, the
+/// Sends a message to another durable run of this runtime, which takes it with [`receive`](crate::calls::receive::receive) under this name. When this returns, the
 /// message is safe in the log of the other run, and it is there once, however often this process dies. Messages from one run to another
 /// keep their order.
 ///

@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
-use crate::durable::resume::reading::read_outcome;
-use crate::durable::shelved::why_not_open;
 use crate::host::tell::Tell;
+use crate::run_log::replay::reading::read_outcome;
+use crate::run_log::shelved::why_not_open;
 use tiffany_log::{Disk, LogError, RunEntry, RunState, Stamp};
 use tiffany_records::Glance;
 use tiffany_records::errors::log_failed;

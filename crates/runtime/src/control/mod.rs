@@ -246,7 +246,7 @@ impl Control {
         }
     }
 
-    /// Sends a message to a run, which takes it with [`receive`](crate::durable::receive).
+    /// Sends a message to a run, which takes it with [`receive`](crate::calls::receive::receive).
     pub fn send(
         &mut self,
         run: Uuid,

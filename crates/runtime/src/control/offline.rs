@@ -11,16 +11,16 @@ use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
 use super::witness::{self, Witness};
 use crate::clock::Clock;
-use crate::durable::fork::copy::Source;
-use crate::durable::fork::copy::copy;
-use crate::durable::hold_state::{Hold, not_held};
-use crate::durable::needed::{Needed, not_over, parent_of};
-use crate::durable::page::Page;
-use crate::durable::resume::reading::{fetch, read_script};
-use crate::durable::run_limits::RunLimits;
-use crate::durable::shelved::{Shelved, why_not_open};
 use crate::host::entropy::Entropy;
 use crate::host::inbox::unknown;
+use crate::program::run_limits::RunLimits;
+use crate::run_log::fork::copy::Source;
+use crate::run_log::fork::copy::copy;
+use crate::run_log::hold::{Hold, not_held};
+use crate::run_log::needed::{Needed, not_over, parent_of};
+use crate::run_log::page::Page;
+use crate::run_log::replay::reading::{fetch, read_script};
+use crate::run_log::shelved::{Shelved, why_not_open};
 use tiffany_log::{
     Batch, Collected, Disk, LockTerm, LogError, Payload, RealDisk, RunEntry, RunState, Settings,
     View, Writer, is_redacted,

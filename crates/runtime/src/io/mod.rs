@@ -2,6 +2,7 @@
 //! for any descriptor. Streams are read and written through `&self`, so one in an `Rc` can be shared.
 
 pub(crate) mod source;
+pub(crate) mod split;
 
 use std::future::Future;
 use std::io;

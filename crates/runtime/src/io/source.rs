@@ -395,11 +395,11 @@ macro_rules! stream_sides {
             }
 
             /// Two sides of the stream, so that one task can read while another writes. See
-            /// [`ReadHalf`](crate::net::split::ReadHalf).
+            /// [`ReadHalf`](crate::io::split::ReadHalf).
             pub fn split(
                 self,
-            ) -> (crate::net::split::ReadHalf<$name>, crate::net::split::WriteHalf<$name>) {
-                crate::net::split::split(self)
+            ) -> (crate::io::split::ReadHalf<$name>, crate::io::split::WriteHalf<$name>) {
+                crate::io::split::split(self)
             }
 
             /// Ends reading, writing, or both. Never blocks.
@@ -418,7 +418,7 @@ macro_rules! stream_sides {
             }
         }
 
-        impl crate::net::split::Stream for $name {
+        impl crate::io::split::Stream for $name {
             fn end_writing(&self) -> io::Result<()> {
                 self.shutdown(std::net::Shutdown::Write)
             }

@@ -3,13 +3,12 @@
 //! runs: in a durable run a wait for a descriptor is TFY0020.
 
 mod addr;
-mod split;
 mod tcp;
 mod udp;
 mod unix;
 
+pub use crate::io::split::{ReadHalf, WriteHalf};
 pub use addr::ToSocketAddrs;
-pub use split::{ReadHalf, WriteHalf};
 pub use tcp::{TcpListener, TcpStream};
 pub use udp::UdpSocket;
 pub use unix::{UnixDatagram, UnixListener, UnixStream};

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use tiffany_kernel::{Time, Uuid};
 
-use crate::durable::needed::{Needed, Parent, parent_of};
+use crate::run_log::needed::{Needed, Parent, parent_of};
 use tiffany_log::{BlobHash, LogError, RunEntry, RunState, Stamp, View, blob_names};
 use tiffany_records::key::LogEnd;
 use tiffany_records::{Glance, Outcome};

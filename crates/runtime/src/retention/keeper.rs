@@ -10,9 +10,9 @@ use super::plan::Plan;
 use super::work::{Ask, Pruned};
 use crate::clock::Clock;
 use crate::control::Control;
-use crate::durable::needed::not_over;
 use crate::host::inbox::Inbox;
-use tiffany_log::{Collected, Disk, RealDisk, RunState, View};
+use crate::run_log::needed::not_over;
+use tiffany_log::{Collected, RealDisk, RunState, View};
 use tiffany_records::errors::log_failed;
 use tiffany_records::retention::Retention;
 

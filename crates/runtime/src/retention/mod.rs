@@ -37,7 +37,7 @@ pub(crate) mod keeper;
 pub(crate) mod plan;
 pub(crate) mod work;
 
-pub use crate::durable::needed::NeededBy;
+pub use crate::run_log::needed::NeededBy;
 pub use keeper::{Keeper, plan_of};
 pub(crate) use keeper::{carry_out, collect_blobs, compact};
 pub use plan::{Candidate, Kept, Plan, Why};

@@ -1,6 +1,6 @@
 //! What rules would do to the runs of a log. Nothing is read or changed here.
 
-use crate::retention::NeededBy;
+use crate::run_log::needed::NeededBy;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -194,7 +194,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::durable::needed::Needed;
+    use crate::run_log::needed::Needed;
 
     /// Runs of 100 bytes, of which run n ended at second n.
     fn facts(count: u64) -> Facts {

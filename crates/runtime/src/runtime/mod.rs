@@ -1,9 +1,37 @@
 //! The runtime: hosts around the kernel, and the one loop that drives both. `runtime/runs.rs` takes runs in and forgets them.
 
 pub(crate) mod approvals;
+pub(crate) mod branch;
 pub(crate) mod builder;
-mod runs;
+pub(crate) mod cancellation;
+pub(crate) mod checkpoints;
+pub(crate) mod commit;
+pub(crate) mod continuing;
+pub(crate) mod doubts;
+pub(crate) mod dry_run;
+pub(crate) mod durable_runs;
+pub(crate) mod failed_log;
+pub(crate) mod feed;
+pub(crate) mod forking;
+pub(crate) mod hold;
+pub(crate) mod hosting;
+pub(crate) mod keeping;
+pub(crate) mod known_runs;
+pub(crate) mod listing;
+pub(crate) mod memory_gauge;
+pub(crate) mod post;
+pub(crate) mod pressure;
+pub(crate) mod restoring;
+pub(crate) mod resuming;
+pub(crate) mod retention;
+pub(crate) mod runs;
+pub(crate) mod service;
+pub(crate) mod serving;
+pub(crate) mod snapshots;
 pub(crate) mod standing;
+pub(crate) mod step_queue;
+pub(crate) mod steps;
+pub(crate) mod survey;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
@@ -18,19 +46,15 @@ use tiffany_kernel::{
     BoxCoroutine, Completion, ErrorKind, Event, Order, Port, Run, RunId, TaskError, Time, Value,
 };
 
-use crate::activity::feed::Feed;
-use crate::binding;
 use crate::calls::call::wrong_type;
 use crate::calls::context;
 use crate::calls::context::Entered;
 use crate::calls::future_task::{Fallible, FutureTask, Plain};
+use crate::calls::outside;
 use crate::calls::outside::Outside;
 use crate::calls::send::Sending;
 use crate::calls::step::StepWork;
 use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
-use crate::durable::hosting::{Durable, Hosting};
-use crate::durable::memory_gauge::MemoryGauge;
-use crate::durable::steps::effects::Effects;
 use crate::handle::RuntimeHandle;
 use crate::host::inbox::Letter;
 use crate::host::pool::Work;
@@ -39,6 +63,10 @@ use crate::host::{Host, Workers};
 use crate::metrics::stretch::Stretch;
 use crate::runtime::approvals::Approvals;
 use crate::runtime::builder::Builder;
+use crate::runtime::feed::Feed;
+use crate::runtime::hosting::{Durable, Hosting};
+use crate::runtime::memory_gauge::MemoryGauge;
+use crate::runtime::steps::Effects;
 use crate::watchdog::Watched;
 use tiffany_log::CurrentTurn;
 use tiffany_records::RunError;
@@ -541,7 +569,7 @@ impl Runtime {
                 self.deliver_ready();
             }
             Order::Unwatch(call, fd) => self.host.reactor.borrow_mut().unwatch(call, fd),
-            Order::Start(call, effect) => match binding::work(effect.work).downcast::<Work>() {
+            Order::Start(call, effect) => match outside::work(effect.work).downcast::<Work>() {
                 Ok(work) => self.host.start_work(call, *work),
                 Err(work) => match work.downcast::<StepWork>() {
                     Ok(step) => self.begin_step(call, *step),

@@ -10,9 +10,9 @@ use tiffany_kernel::{
 
 use super::{Hosted, Runtime};
 use crate::calls::context;
-use crate::durable::hosting::Hosting;
-use crate::durable::page::Page;
 use crate::host::trace::Who;
+use crate::run_log::page::Page;
+use crate::runtime::hosting::Hosting;
 use tiffany_records::RunError;
 use tiffany_records::activity::TaskId;
 

@@ -3,9 +3,9 @@
 use tiffany_kernel::Census;
 
 use crate::host::Workers;
-use crate::metrics::Snapshot;
 use crate::metrics::standing::Standing;
 use crate::runtime::Runtime;
+use tiffany_records::metrics::Snapshot;
 
 impl Runtime {
     /// What it has counted and measured so far.

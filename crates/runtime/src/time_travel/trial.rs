@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
-use crate::durable::resume::proposal::Proposal;
-use crate::durable::resume::reading::fetch;
-use crate::durable::resume::rehearsal::{Until, Upcoming};
-use crate::durable::resume::script::Script;
+use crate::run_log::replay::proposal::Proposal;
+use crate::run_log::replay::reading::fetch;
+use crate::run_log::replay::rehearsal::{Until, Upcoming};
+use crate::run_log::replay::script::Script;
 use crate::runtime::Runtime;
 use crate::runtime::builder::Builder;
 use tiffany_log::{LogError, RealDisk, RunState, View};

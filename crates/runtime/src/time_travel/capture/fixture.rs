@@ -6,9 +6,9 @@ use std::path::Path;
 
 use tiffany_kernel::{ErrorKind, TaskError, Tid, Uuid};
 
-use crate::durable::resume::rehearsal::Until;
-use crate::durable::resume::script::Script;
-use crate::durable::resume::verdict::{Deeds, Verdict};
+use crate::run_log::replay::rehearsal::Until;
+use crate::run_log::replay::script::Script;
+use crate::run_log::replay::verdict::{Deeds, Verdict};
 use crate::runtime::Runtime;
 use crate::time_travel::capture::error::CaptureError;
 use crate::time_travel::capture::redaction::{Found, Redaction};

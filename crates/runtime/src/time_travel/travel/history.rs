@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use tiffany_kernel::{Site, TaskError, Tid, Uuid};
 
-use crate::durable::resume::halt::Means;
-use crate::durable::resume::reading::fetch;
-use crate::durable::resume::script::{Script, means};
+use crate::run_log::replay::halt::Means;
+use crate::run_log::replay::reading::fetch;
+use crate::run_log::replay::script::{Script, means};
 use tiffany_log::{Chain, LogError, LogLine, Payload, RecordType, View};
 use tiffany_records::record::{Record, TaskSpawn};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tiffany_kernel::{Frame, Sight, Site, TaskError, TaskState, Tid, Value};
 
-use crate::durable::language::Language;
+use crate::program::language::Language;
 use tiffany_log::LogLine;
 use tiffany_records::value::Json;
 

@@ -1,0 +1,180 @@
+//! What a parent was answered, for the calls of its fork. It knows records, and no run that goes on.
+//!
+//! A call of the fork and one of its parent are the same if they are the same record, or, beyond where the two part, if they are made by the same task with the same
+//! name and input, the first by the first, the second by the second.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::value::RawValue;
+use tiffany_kernel::{CallKind, TaskError, Tid, Uuid, Value};
+
+use crate::run_log::replay::script::{ForkPoint, Recorded, Script, What};
+use tiffany_log::BlobHash;
+
+/// So many generations of forks are looked at.
+const DEEPEST: usize = 64;
+
+/// An answer of the parent, or of one of its own parents.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    /// What came first has the smaller number; answers of elder parents come after all others.
+    pub(crate) order: (usize, usize),
+    pub(crate) result: Result<Value, TaskError>,
+}
+
+/// A run that has answers for a fork, and whose log can't be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Unread {
+    pub(crate) parent: Uuid,
+    pub(crate) why: String,
+}
+
+/// What a fork is answered.
+#[derive(Clone, Default)]
+pub(crate) struct Inheritance {
+    /// For the calls that the fork's log has, by their records.
+    by_record: BTreeMap<u64, Answer>,
+    /// For those that come, in order: a call that has no answer counts too.
+    to_come: BTreeMap<Call, VecDeque<Option<Answer>>>,
+}
+
+/// Who calls, the name of the effect, and what it is given.
+type Call = (Tid, String, String);
+
+/// The effects that a run has asked for, by their records.
+pub(crate) type Calls = BTreeMap<u64, Call>;
+
+/// How the log of a run is read, or why that fails.
+pub(crate) type Read<'a> = &'a dyn Fn(Uuid) -> Result<Script, String>;
+
+impl Inheritance {
+    /// Of a fork that has asked for these effects. The answers of a parent that can't be read are unknown; so are those
+    /// of one that was removed because it was damaged.
+    pub(crate) fn of(
+        fork: &ForkPoint,
+        calls: &Calls,
+        read: Read<'_>,
+    ) -> Result<Inheritance, Unread> {
+        Inheritance::at_depth(fork, calls, read, 0)
+    }
+
+    fn at_depth(
+        fork: &ForkPoint,
+        calls: &Calls,
+        read: Read<'_>,
+        depth: usize,
+    ) -> Result<Inheritance, Unread> {
+        let parent = fork.parent;
+        if depth >= DEEPEST {
+            return Err(Unread { parent, why: format!("it is {DEEPEST} forks away") });
+        }
+        let parent = read(parent).map_err(|why| Unread { parent, why })?;
+        let asked = effects(&parent);
+        let elder = parent.forks.last();
+        let elder = elder.map(|fork| Inheritance::at_depth(fork, &asked, read, depth + 1));
+        let elder = elder.transpose()?.unwrap_or_default();
+        let Inheritance { by_record: mut given, to_come: left } = elder;
+        for (at, told) in parent.told.iter().enumerate() {
+            let (of, result) = match &told.what {
+                What::Effect { of, result } => (*of, result.clone()),
+                // A message to another run is safe there.
+                What::Woken { of } => (*of, Ok(Value::Unit)),
+                _ => continue,
+            };
+            given.insert(of, Answer { order: (depth, at), result });
+        }
+        let mut to_come: BTreeMap<Call, VecDeque<Option<Answer>>> = BTreeMap::new();
+        for (record, call) in asked.into_iter().filter(|(record, _)| *record > fork.at) {
+            to_come.entry(call).or_default().push_back(given.get(&record).cloned());
+        }
+        for (call, mut answers) in left {
+            to_come.entry(call).or_default().append(&mut answers);
+        }
+        let mut inheritance = Inheritance { by_record: BTreeMap::new(), to_come };
+        for (record, call) in calls {
+            let answer = match *record <= fork.at {
+                true => given.get(record).cloned(),
+                false => inheritance.pop(call),
+            };
+            inheritance.by_record.extend(answer.map(|answer| (*record, answer)));
+        }
+        Ok(inheritance)
+    }
+
+    /// The answer to a call, whose record has this number; the call is noted.
+    pub(crate) fn take(
+        &mut self,
+        (record, tid): (u64, Tid),
+        (name, about): (&str, &str),
+        calls: &mut Calls,
+    ) -> Option<Answer> {
+        if calls.contains_key(&record) {
+            return self.by_record.remove(&record);
+        }
+        let mut call = (tid, name.to_owned(), canonical(about));
+        if !self.to_come.contains_key(&call) {
+            let large = (tid, name.to_owned(), blob(&BlobHash::of(about.as_bytes()).to_string()));
+            if self.to_come.contains_key(&large) {
+                call = large;
+            }
+        }
+        let answer = self.pop(&call);
+        calls.insert(record, call);
+        answer
+    }
+
+    fn pop(&mut self, call: &Call) -> Option<Answer> {
+        self.to_come.get_mut(call)?.pop_front().flatten()
+    }
+}
+
+/// The effects that a run asked for.
+pub(crate) fn effects(script: &Script) -> Calls {
+    let calls = script.calls.iter().flat_map(|(tid, calls)| calls.iter().map(|call| (*tid, call)));
+    let effects = calls.filter(|(_, call)| call.kind == CallKind::Effect);
+    effects.map(|(tid, call)| (call.seq, recorded(tid, call))).collect()
+}
+
+fn recorded(tid: Tid, call: &Recorded) -> Call {
+    let about = call.field("about").unwrap_or_default();
+    let hash = about.strip_prefix("{\"$blob\":\"").and_then(|rest| rest.split('"').next());
+    (tid, call.called(), hash.map_or_else(|| canonical(about), blob))
+}
+
+/// A large input, by its hash.
+fn blob(hash: &str) -> String {
+    format!("blob {hash}")
+}
+
+/// JSON with the keys of its maps in order; numbers stay as they are written.
+fn canonical(json: &str) -> String {
+    fn write(out: &mut String, json: &str, depth: usize) {
+        let parts = json.as_bytes().first().filter(|_| depth > 0);
+        if let Some(b'{') = parts
+            && let Ok(map) = serde_json::from_str::<BTreeMap<String, &RawValue>>(json)
+        {
+            out.push('{');
+            for (key, value) in map {
+                out.push_str(&format!("{key:?}"));
+                out.push(':');
+                write(out, value.get(), depth - 1);
+                out.push(',');
+            }
+            return out.push('}');
+        }
+        if let Some(b'[') = parts
+            && let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(json)
+        {
+            out.push('[');
+            for value in list {
+                write(out, value.get(), depth - 1);
+                out.push(',');
+            }
+            return out.push(']');
+        }
+        out.push_str(json);
+    }
+    let mut out = String::new();
+    write(&mut out, json.trim(), 128);
+    out
+}

@@ -1,0 +1,156 @@
+//! Why runs are held, and what the log says of it. It holds nothing itself.
+
+use crate::program::run_limits::Overrun;
+use crate::run_log::journal::Journal;
+use crate::run_log::page::Page;
+use crate::run_log::replay::script::Script;
+use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
+use tiffany_records::record::{Record, RunHeld, RunReleased, Text, Wake, owned};
+
+/// Why a run is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Person {
+        by: String,
+        why: Option<String>,
+    },
+    Limit(Overrun),
+    /// A task kept its turn for so many seconds.
+    Turn {
+        tid: u64,
+        secs: u64,
+    },
+    /// So many processes died in its turns.
+    Deaths(u64),
+}
+
+impl Hold {
+    /// Whether a release doubles what the run may use.
+    pub(crate) fn is_limit(&self) -> bool {
+        !matches!(self, Hold::Person { .. })
+    }
+
+    /// Who holds it and why, as it follows "the run is held".
+    pub(crate) fn why(&self) -> String {
+        match self {
+            Hold::Person { by, why: None } => format!("by {by}"),
+            Hold::Person { by, why: Some(why) } => format!("by {by}: {why}"),
+            Hold::Limit(overrun) => format!("by a limit: {}", overrun.why()),
+            Hold::Turn { tid, secs } => format!(
+                "by a limit: its task {tid} kept its turn for {secs} s without a call, so that no other run could continue"
+            ),
+            Hold::Deaths(deaths) => format!(
+                "by a limit: the process died {deaths} times in a row in a turn of this run, which came no further meanwhile"
+            ),
+        }
+    }
+}
+
+/// The error for whoever wants something of a run that is held.
+pub(crate) fn held(run: Uuid, why: &str) -> TaskError {
+    TaskError::new(ErrorKind::RunHeld, format!("run {run} is held {why}"))
+}
+
+/// Whether a log says that its run is held, and how often it was released.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HoldState {
+    pub(crate) held: Option<String>,
+    /// How often it was released from a limit's hold.
+    pub(crate) releases: u32,
+    pub(crate) is_by_limit: bool,
+    /// A person cancelled it: no limit keeps it from ending.
+    pub(crate) is_cancelled: bool,
+    /// How far it has come: attempts that only begin, and what others tell it, are no progress.
+    pub(crate) progress: u64,
+}
+
+impl HoldState {
+    /// Takes in the next record.
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
+        let is_progress = record.is_end()
+            || matches!(
+                record,
+                Record::TaskSpawn(_)
+                    | Record::TaskYield(_)
+                    | Record::TaskWake(_)
+                    | Record::EffectResult(_)
+            );
+        self.progress += u64::from(is_progress);
+        match record {
+            Record::RunHeld(held) => {
+                self.held = Some(owned(held.why));
+                self.is_by_limit = held.limit.is_some();
+            }
+            Record::RunReleased(_) => {
+                self.held = None;
+                let counts = std::mem::take(&mut self.is_by_limit);
+                self.releases = self.releases.saturating_add(u32::from(counts));
+            }
+            Record::TaskWake(wake) => {
+                self.is_cancelled |= matches!(wake.wake(), Wake::Cancel { .. });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The hold of a run that is in memory.
+#[derive(Default)]
+pub(crate) struct Holding {
+    /// Why it is held, if it is.
+    pub(crate) error: Option<TaskError>,
+    pub(crate) is_by_limit: bool,
+    pub(crate) releases: u32,
+    /// Something was thrown into the middle of its code, so it can continue only from its log.
+    pub(crate) is_broken: bool,
+    /// How many turns it had had when a person cancelled it.
+    pub(crate) cancelled_at: Option<u64>,
+    /// How many tasks and messages it had when its memory was last estimated, and the estimate.
+    pub(crate) measured: (usize, u64),
+    /// An upper bound of the bytes of its unread messages.
+    pub(crate) message_bytes: usize,
+}
+
+impl Holding {
+    /// As a log leaves it.
+    pub(crate) fn of(script: &Script) -> Holding {
+        let cancelled_at = script.is_cancelled().then_some(0);
+        // Its unread messages are weighed when the next one comes.
+        let (releases, message_bytes) = (script.hold.releases, usize::MAX);
+        Holding { releases, cancelled_at, message_bytes, ..Holding::default() }
+    }
+}
+
+impl Journal {
+    /// The run is held.
+    pub(crate) fn held(&mut self, page: &mut Page, clock: Time, hold: &Hold) {
+        let why = hold.why();
+        let mut held = RunHeld { why: Some(Text::Plain(&why)), ..RunHeld::default() };
+        match hold {
+            Hold::Person { by, .. } => held.by = Some(Text::Plain(by)),
+            Hold::Limit(Overrun { limit, used, allowed }) => {
+                held.limit = Some(Text::Plain(limit));
+                (held.used, held.allowed) = (Some(*used), Some(*allowed));
+            }
+            Hold::Turn { tid, secs } => {
+                held.limit = Some(Text::Safe("turn"));
+                (held.task, held.used) = (Some(*tid), Some(*secs));
+            }
+            Hold::Deaths(deaths) => {
+                (held.limit, held.used) = (Some(Text::Safe("deaths")), Some(*deaths));
+            }
+        }
+        self.put(page, (Tid(1), clock), &held);
+    }
+
+    /// The run is held no longer.
+    pub(crate) fn released(&mut self, page: &mut Page, clock: Time, by: &str, why: Option<&str>) {
+        let released = RunReleased { by: Some(Text::Plain(by)), why: why.map(Text::Plain) };
+        self.put(page, (Tid(1), clock), &released);
+    }
+}
+
+/// The error for a run that can't be released.
+pub(crate) fn not_held(run: Uuid) -> TaskError {
+    TaskError::new(ErrorKind::NotHeld, format!("run {run} is not held"))
+}

@@ -1,0 +1,586 @@
+//! One run's log while it is written: each record of the kernel, and each thing the outside told the run,
+//! becomes a line. What the lines mean is in the book, "WAL format".
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use tiffany_kernel::{
+    About, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, Rules, RunFailure,
+    TaskError, Tid, Time, Uuid, Value, Waitable,
+};
+
+use crate::run_log::cancel::Cancel;
+use crate::run_log::earlier::Continued;
+use crate::run_log::few::Few;
+use crate::run_log::page::Page;
+use tiffany_log::{Chain, Line, RecordType, Stamp};
+use tiffany_records::key::{Key, Number};
+use tiffany_records::record::{
+    self, ApprovalDecided, ApprovalWithdrawn, Digits, EffectAllowed, EffectCheckpoint,
+    EffectRefused, EffectResult, EffectStart, Encode, Flag, Inline, Message, PromiseSettled,
+    RunStart, ShutdownMarker, TaskAbort, TaskCancel, TaskExit, TaskSpawn, TaskWake, TaskYield,
+    Text, Value as Written,
+};
+use tiffany_records::request::Decision;
+use tiffany_records::value::{Json, encode};
+
+/// Writes one run's lines.
+pub(crate) struct Journal {
+    pub(crate) chain: Chain,
+    /// The numbers of the records of calls that wait for the world.
+    waiting: Few<CallId, u64>,
+    /// What such calls are called that were made in an earlier generation.
+    older: BTreeMap<CallId, Number>,
+    /// Yields that are not written yet, by task.
+    yields: Few<Tid, u64>,
+    /// Tasks whose ends were written in an earlier life, and whether the run's failure was.
+    ended: BTreeSet<Tid>,
+    failed: bool,
+}
+
+/// Who gave the result of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Giver {
+    /// Its work.
+    Work,
+    /// The run that this is a fork of.
+    Parent,
+}
+
+/// What a run was started with.
+pub(crate) struct Started<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) function: &'a str,
+    pub(crate) input: &'a str,
+    pub(crate) seed: u64,
+    pub(crate) recording: &'a str,
+    pub(crate) rules: Rules,
+    /// What the language of its code notes, as JSON.
+    pub(crate) language: Option<String>,
+    /// What there was before, if this is a later generation.
+    pub(crate) continued: Option<&'a Continued>,
+}
+
+impl Journal {
+    pub(crate) fn new(chain: Chain) -> Journal {
+        let (waiting, yields) = (Few::None, Few::None);
+        let (older, ended) = (BTreeMap::new(), BTreeSet::new());
+        Journal { chain, waiting, older, yields, ended, failed: false }
+    }
+
+    pub(crate) fn run(&self) -> Uuid {
+        self.chain.run()
+    }
+
+    /// The number of the record of a call that waits for the world.
+    pub(crate) fn seq_of(&self, call: CallRef) -> Option<u64> {
+        self.waiting.get(call.call).copied()
+    }
+
+    /// What such a call is called in the world.
+    pub(crate) fn key_of(&self, call: CallRef) -> Option<Key> {
+        Some(Key { run: self.run(), number: self.number(call.call, self.seq_of(call)?) })
+    }
+
+    fn number(&self, call: CallId, seq: u64) -> Number {
+        let number = Number { generation: self.chain.generation(), seq };
+        self.older.get(&call).copied().unwrap_or(number)
+    }
+
+    /// From here on a new generation is written. Gives what the calls that wait are called.
+    pub(crate) fn begin_generation(&mut self) -> BTreeMap<CallId, Number> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut calls = BTreeMap::new();
+        waiting.for_each(|call, seq| {
+            calls.insert(call, self.number(call, *seq));
+        });
+        self.older.clear();
+        self.yields = Few::None;
+        self.chain = self.chain.next_generation();
+        calls
+    }
+
+    /// Writes a call again that waits since an earlier generation, where it was called so.
+    pub(crate) fn write_again(
+        &mut self,
+        page: &mut Page,
+        (tid, clock): (Tid, Time),
+        call: CallRecord,
+        number: Option<Number>,
+    ) {
+        let run = self.run();
+        let (line, sites) = page.line_and_sites(&mut self.chain, clock, RecordType::TaskYield, tid);
+        let line = write_call(line, &call, Some(sites.find(&call.at)));
+        let seq = match number {
+            Some(number) => line.str("key", &Key { run, number }.to_string()).end(),
+            None => line.end(),
+        };
+        self.older.extend(number.map(|number| (call.call.call, number)));
+        if waits(call.kind) {
+            self.waiting.insert(call.call.call, seq);
+        }
+    }
+
+    /// All that the run is, with so many lines that follow.
+    pub(crate) fn snapshot(
+        &mut self,
+        page: &mut Page,
+        clock: Time,
+        (crc_before, lines): (u32, u64),
+        tables: &str,
+    ) {
+        let after = format!("{crc_before:08x}");
+        let (after, lines) = (Some(Text::Safe(&after)), Some(lines));
+        // However long they are, they are needed as long as the generation is, and no longer.
+        let tables = Some(Inline(tables));
+        self.put(page, (Tid(1), clock), &record::Snapshot { after, lines, tables });
+    }
+
+    /// Says that a call does not wait any more.
+    pub(crate) fn over(&mut self, call: CallRef) {
+        self.take(call);
+    }
+
+    /// Says which ends the log has already.
+    pub(crate) fn has_ends(&mut self, ended: impl Iterator<Item = Tid>, failed: bool) {
+        self.ended.extend(ended);
+        self.failed = failed;
+    }
+
+    /// Says that a call has this record: a replay has found it there. One of an earlier generation was called so there.
+    pub(crate) fn adopt(&mut self, call: CallRef, seq: u64, number: Option<Number>) {
+        self.waiting.insert(call.call, seq);
+        self.older.extend(number.map(|number| (call.call, number)));
+    }
+
+    /// A call does not wait any more.
+    fn take(&mut self, call: CallRef) -> Option<u64> {
+        if !self.older.is_empty() {
+            self.older.remove(&call.call);
+        }
+        self.waiting.remove(call.call)
+    }
+
+    pub(crate) fn start(&mut self, page: &mut Page, clock: Time, started: &Started<'_>) {
+        let continued = started.continued.and_then(|continued| encode(continued).ok());
+        let start = RunStart {
+            // Logs had no such field when these were the only ones.
+            rules: (started.rules != Rules::First).then(|| started.rules.number()),
+            id: Some(started.id.into()),
+            function: Some(started.function.into()),
+            fork: None,
+            continued: continued.as_deref().map(record::Json),
+            input: Some(Written::Plain(started.input)),
+            seed: Some(Digits::Number(started.seed)),
+            recording: Some(started.recording.into()),
+            language: started.language.as_deref().map(record::Json),
+        };
+        self.put(page, (Tid(1), clock), &start);
+    }
+
+    /// Writes what the kernel left.
+    pub(crate) fn write(&mut self, page: &mut Page, record: Record) {
+        let Record { tid, clock, step, kind } = record;
+        match kind {
+            RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_)
+                if !self.ended.is_empty() && self.ended.remove(&tid) => {}
+            RecordKind::Called(call) => self.write_call(page, tid, clock, call),
+            RecordKind::Woken(call) => self.woken(page, tid, clock, step, call),
+            RecordKind::Withdrawn(call) => drop(self.take(call)),
+            RecordKind::Unasked(call) => {
+                let Some(seq) = self.take(call) else { return };
+                self.put(page, (tid, clock), &ApprovalWithdrawn { of: Some(seq) });
+            }
+            RecordKind::CutShort => self.told(page, (tid, clock, step), "cut_short", false),
+            RecordKind::OverTime => self.told(page, (tid, clock, step), "over_time", false),
+            RecordKind::Completed(value) => {
+                self.write_yields(page, tid, clock);
+                let value = value.as_ref().and_then(Value::borrow::<Json>).map(written);
+                self.put(page, (tid, clock), &TaskExit { value });
+            }
+            RecordKind::Failed(error) => {
+                self.write_yields(page, tid, clock);
+                let error = error_json(&error);
+                self.put(page, (tid, clock), &TaskAbort { error: Some(Written::Plain(&error)) });
+            }
+            RecordKind::Cancelled(error) => {
+                self.write_yields(page, tid, clock);
+                let error = error.as_ref().map(error_json);
+                let error = error.as_deref().map(Written::Plain);
+                self.put(page, (tid, clock), &TaskCancel { error });
+            }
+        }
+    }
+
+    /// The run was told something that is no answer to a call.
+    fn told(
+        &mut self,
+        page: &mut Page,
+        (tid, clock, step): (Tid, Time, u64),
+        why: &'static str,
+        force: bool,
+    ) {
+        let (why, step, force) = (Some(Text::Safe(why)), Some(step), Flag(force));
+        self.put(page, (tid, clock), &TaskWake { of: None, why, step, force });
+    }
+
+    fn write_call(&mut self, page: &mut Page, tid: Tid, clock: Time, call: CallRecord) {
+        page.called(call.kind);
+        if call.kind == CallKind::Yield {
+            match self.yields.get_mut(tid) {
+                Some(count) => *count += 1,
+                None => self.yields.insert(tid, 1),
+            }
+            return;
+        }
+        self.write_yields(page, tid, clock);
+        let kind = match call.kind {
+            CallKind::Spawn => RecordType::TaskSpawn,
+            _ => RecordType::TaskYield,
+        };
+        let (line, sites) = page.line_and_sites(&mut self.chain, clock, kind, tid);
+        let seq = write_call(line, &call, Some(sites.find(&call.at))).end();
+        if waits(call.kind) && call.error.is_none() {
+            self.waiting.insert(call.call.call, seq);
+        }
+    }
+
+    /// A call that waited for time or for the log goes on.
+    pub(crate) fn woken(
+        &mut self,
+        page: &mut Page,
+        tid: Tid,
+        clock: Time,
+        step: u64,
+        call: CallRef,
+    ) {
+        let Some(seq) = self.take(call) else { return };
+        let wake = TaskWake { of: Some(seq), why: None, step: Some(step), force: Flag(false) };
+        self.put(page, (tid, clock), &wake);
+    }
+
+    /// An effect is about to begin.
+    pub(crate) fn effect_start(
+        &mut self,
+        page: &mut Page,
+        tid: Tid,
+        clock: Time,
+        call: CallRef,
+        attempt: u64,
+    ) {
+        let Some(seq) = self.seq_of(call) else { return };
+        let start = EffectStart { of: Some(seq), attempt: Some(attempt) };
+        self.put(page, (tid, clock), &start);
+    }
+
+    /// The work of an effect wants to find this again in its next attempt.
+    pub(crate) fn effect_checkpoint(
+        &mut self,
+        page: &mut Page,
+        (tid, clock): (Tid, Time),
+        call: CallRef,
+        (attempt, json): (u64, &str),
+    ) {
+        let Some(seq) = self.seq_of(call) else { return };
+        let value = Some(Written::Plain(json));
+        let kept = EffectCheckpoint { of: Some(seq), attempt: Some(attempt), value };
+        self.put(page, (tid, clock), &kept);
+    }
+
+    /// An attempt at an effect failed, and there will be another.
+    pub(crate) fn effect_failed(
+        &mut self,
+        page: &mut Page,
+        (tid, clock): (Tid, Time),
+        call: CallRef,
+        (attempt, error, retry_at): (u64, &TaskError, Time),
+    ) {
+        let Some(seq) = self.seq_of(call) else { return };
+        let (error, retry_at) = (error_json(error), Stamp::from_unix_nanos(retry_at.as_nanos()));
+        let failed = EffectResult {
+            of: Some(seq),
+            attempt: Some(attempt),
+            error: Some(Written::Plain(&error)),
+            retry_at: Some(Text::Safe(retry_at.as_str())),
+            ..EffectResult::default()
+        };
+        self.put(page, (tid, clock), &failed);
+    }
+
+    /// An effect has its result.
+    pub(crate) fn effect_result(
+        &mut self,
+        page: &mut Page,
+        (tid, clock, step): (Tid, Time, u64),
+        call: CallRef,
+        result: &Result<Value, TaskError>,
+        from: Giver,
+    ) {
+        let Some(seq) = self.take(call) else { return };
+        let error = error_of(result);
+        let ended = EffectResult {
+            of: Some(seq),
+            step: Some(step),
+            value: value_of(result),
+            error: error.as_deref().map(Written::Plain),
+            from: matches!(from, Giver::Parent).then_some(Text::Safe("parent")),
+            ..EffectResult::default()
+        };
+        self.put(page, (tid, clock), &ended);
+    }
+
+    /// A person answered the question of a call.
+    pub(crate) fn approval_decided(
+        &mut self,
+        page: &mut Page,
+        at: (Tid, Time, u64),
+        call: CallRef,
+        answer: &Result<Value, TaskError>,
+    ) {
+        if let Some(seq) = self.take(call) {
+            self.approval_decided_of(page, at, seq, answer);
+        }
+    }
+
+    /// The same of a call that is known by its record.
+    pub(crate) fn approval_decided_of(
+        &mut self,
+        page: &mut Page,
+        (tid, clock, step): (Tid, Time, u64),
+        seq: u64,
+        answer: &Result<Value, TaskError>,
+    ) {
+        let error = error_of(answer);
+        let decided = ApprovalDecided {
+            of: Some(seq),
+            step: Some(step),
+            value: value_of(answer),
+            error: error.as_deref().map(Written::Plain),
+            ..ApprovalDecided::default()
+        };
+        self.put(page, (tid, clock), &decided);
+    }
+
+    /// A fork may not do an effect.
+    pub(crate) fn effect_refused(
+        &mut self,
+        page: &mut Page,
+        (tid, clock): (Tid, Time),
+        of: u64,
+        name: &str,
+    ) {
+        let refused = EffectRefused { of: Some(of), name: Some(name.into()) };
+        self.put(page, (tid, clock), &refused);
+    }
+
+    /// A fork may do effects of these names.
+    pub(crate) fn effects_allowed(
+        &mut self,
+        page: &mut Page,
+        clock: Time,
+        names: &BTreeSet<String>,
+    ) {
+        let names = encode(names).unwrap_or_else(|_| "[]".into());
+        self.put(page, (Tid(1), clock), &EffectAllowed { allow: Some(record::Json(&names)) });
+    }
+
+    /// A person decided on an effect that was in doubt.
+    pub(crate) fn decided(
+        &mut self,
+        page: &mut Page,
+        (tid, clock, step): (Tid, Time, u64),
+        (of, attempt): (u64, u64),
+        decision: &Decision,
+    ) {
+        self.waiting.retain(|_, seq| *seq != of || matches!(decision, Decision::Again));
+        let result = (!matches!(decision, Decision::Again)).then(|| decision.result());
+        let error = result.as_ref().and_then(error_of);
+        let decided = EffectResult {
+            of: Some(of),
+            attempt: Some(attempt),
+            decided: Some(decision.word().into()),
+            step: result.is_some().then_some(step),
+            value: result.as_ref().and_then(value_of),
+            error: error.as_deref().map(Written::Plain),
+            ..EffectResult::default()
+        };
+        self.put(page, (tid, clock), &decided);
+    }
+
+    /// An external promise was settled.
+    pub(crate) fn settled(
+        &mut self,
+        page: &mut Page,
+        (clock, step): (Time, u64),
+        promise: Uuid,
+        result: &Result<Value, TaskError>,
+    ) {
+        let (promise, error) = (promise.to_string(), error_of(result));
+        let settled = PromiseSettled {
+            promise: Some(Text::Safe(&promise)),
+            step: Some(step),
+            value: value_of(result),
+            error: error.as_deref().map(Written::Plain),
+            ..PromiseSettled::default()
+        };
+        self.put(page, (Tid(1), clock), &settled);
+    }
+
+    /// A message came; from another run, under the key of its call.
+    pub(crate) fn message(
+        &mut self,
+        page: &mut Page,
+        (clock, step): (Time, u64),
+        (name, json): (&str, &str),
+        from: Option<&str>,
+    ) {
+        let message = Message {
+            name: Some(name.into()),
+            value: Some(Written::Plain(json)),
+            step: Some(step),
+            from: from.map(Text::Plain),
+            ..Message::default()
+        };
+        self.put(page, (Tid(1), clock), &message);
+    }
+
+    /// Somebody outside cancelled the run.
+    pub(crate) fn cancelled(&mut self, page: &mut Page, (clock, step): (Time, u64), how: Cancel) {
+        self.told(page, (Tid(1), clock, step), "cancel", matches!(how, Cancel::Forces));
+    }
+
+    /// The run is over. A failure that is not its root's own is told here: the root was cancelled for it.
+    pub(crate) fn end(&mut self, page: &mut Page, clock: Time, failure: Option<&RunFailure>) {
+        let error = match failure {
+            None | Some(RunFailure::Root(_)) => return,
+            Some(_) if self.failed => return,
+            Some(failure) => failure_error(failure),
+        };
+        let error = error_json(&error);
+        self.put(page, (Tid(1), clock), &TaskAbort { error: Some(Written::Plain(&error)) });
+    }
+
+    /// The process ends in good order.
+    pub(crate) fn shutdown(&mut self, page: &mut Page, clock: Time) {
+        self.put(page, (Tid(1), clock), &ShutdownMarker {});
+    }
+
+    fn write_yields(&mut self, page: &mut Page, tid: Tid, clock: Time) {
+        if let Some(count) = self.yields.remove(tid) {
+            let call = Some(Text::Safe(CallKind::Yield.tag()));
+            let yields = TaskYield { call, count: Some(count), ..TaskYield::default() };
+            self.put(page, (tid, clock), &yields);
+        }
+    }
+
+    /// Writes a record and gives its number.
+    pub(crate) fn put<R: Encode>(
+        &mut self,
+        page: &mut Page,
+        (tid, clock): (Tid, Time),
+        record: &R,
+    ) -> u64 {
+        record.write(page.line(&mut self.chain, clock, R::TYPE, tid)).end()
+    }
+}
+
+/// A call as the log has it. Without its line of code it is all that a replay compares.
+pub(crate) fn write_call<'l>(line: Line<'l>, call: &CallRecord, at: Option<&str>) -> Line<'l> {
+    let (error, at) = (call.error.map(Text::Safe), at.map(Text::Json));
+    if let About::Child { tid, name, daemon } = &call.about {
+        let (child, name) = (Some(tid.0), name.as_deref().map(Text::Plain));
+        return TaskSpawn { child, name, daemon: Flag(*daemon), error, at }.write(line);
+    }
+    let (uuid, time, items);
+    let mut made = TaskYield {
+        call: (call.kind != CallKind::Spawn).then(|| Text::Safe(call.kind.tag())),
+        name: call.name.map(Text::Plain),
+        error,
+        at,
+        ..TaskYield::default()
+    };
+    let stamp = |time: &Time| Stamp::from_unix_nanos(time.as_nanos());
+    match &call.about {
+        About::Task(tid) => made.task = Some(tid.0),
+        About::Object(id) => made.object = Some(*id),
+        About::Several(several) => {
+            items = waitables(several);
+            made.items = Some(Inline(&items));
+        }
+        About::Key(key) => made.key = Some(Text::Plain(key)),
+        About::Time(moment) => {
+            time = stamp(moment);
+            made.time = Some(Text::Safe(time.as_str()));
+        }
+        About::Number(number) => made.number = Some(Digits::Number(*number)),
+        About::Uuid(id) => {
+            uuid = id.to_string();
+            made.uuid = Some(Text::Safe(&uuid));
+        }
+        About::Json(json) => made.about = Some(record::Json(json)),
+        About::Question { about, payload, until } => {
+            made.about = Some(record::Json(about));
+            if let Some(until) = until {
+                time = stamp(until);
+                made.time = Some(Text::Safe(time.as_str()));
+            }
+            made.payload = payload.as_deref().map(Written::Plain);
+        }
+        _ => {}
+    }
+    made.write(line)
+}
+
+/// A run's failure as the log has it.
+pub(crate) fn failure_error(failure: &RunFailure) -> TaskError {
+    match failure {
+        RunFailure::Root(error) | RunFailure::Limit(error) => error.clone(),
+        RunFailure::Deadlock(report) => TaskError::new(ErrorKind::Deadlock, report.to_string()),
+        other => TaskError::failed(format!("{other:?}")),
+    }
+}
+
+fn waitables(items: &[Waitable]) -> String {
+    let mut text = String::from("[");
+    for (at, item) in items.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        let _ = match item {
+            Waitable::Task(task) => write!(text, "{comma}{{\"task\":{}}}", task.tid.0),
+            Waitable::Future(object) => write!(text, "{comma}{{\"object\":{}}}", object.id),
+        };
+    }
+    text.push(']');
+    text
+}
+
+/// Calls that wait for the world, which answers them by a record of its own.
+pub(crate) fn waits(kind: CallKind) -> bool {
+    matches!(
+        kind,
+        CallKind::Sleep
+            | CallKind::SleepUntil
+            | CallKind::Effect
+            | CallKind::Approve
+            | CallKind::CreateExternalPromise
+            | CallKind::ContinueAs
+    )
+}
+
+fn written(json: &Json) -> Written<'_> {
+    Written::Shared(&json.0, json.1.as_ref())
+}
+
+/// The value of a result, if it has one.
+fn value_of(result: &Result<Value, TaskError>) -> Option<Written<'_>> {
+    let value = result.as_ref().ok()?;
+    Some(value.borrow::<Json>().map_or(Written::Plain("null"), written))
+}
+
+/// The error of a result, if it has one.
+fn error_of(result: &Result<Value, TaskError>) -> Option<String> {
+    result.as_ref().err().map(error_json)
+}
+
+pub(crate) fn error_json(error: &TaskError) -> String {
+    encode(error).unwrap_or_else(|error| format!("{:?}", error.message()))
+}

@@ -1,0 +1,16 @@
+//! The logs of durable runs, as a runtime writes and reads them: the journal of a run that is running, a dormant run that is only written to, a log
+//! decoded for replay, a fork copied from its parent, a snapshot. Nothing here runs code or knows the loop.
+
+pub(crate) mod cancel;
+pub(crate) mod earlier;
+pub(crate) mod few;
+pub(crate) mod fork;
+pub(crate) mod hold;
+pub(crate) mod journal;
+pub(crate) mod log;
+pub(crate) mod needed;
+pub(crate) mod page;
+pub(crate) mod replay;
+pub(crate) mod shelved;
+pub(crate) mod snapshot;
+pub(crate) mod unread;

@@ -1,0 +1,233 @@
+//! What becomes of the effects of a fork while it goes on: its parent's answer, an attempt of its own where that is allowed, and otherwise nothing, until somebody allows it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tiffany_kernel::{
+    CallRef, Completion, EffectWork, ErrorKind, Order, TaskError, Tid, Uuid, Value,
+};
+
+use crate::run_log::fork::inheritance::{Answer, Calls, Inheritance, Unread, effects};
+use crate::run_log::fork::{ALL, no_fork};
+use crate::run_log::replay::script::{ForkPoint, Script};
+use crate::runtime::Runtime;
+use crate::runtime::durable_runs::Known;
+use crate::runtime::hosting::Durable;
+use tiffany_records::redact::shown;
+
+/// What there is to a run that is a fork.
+pub(crate) struct Branch {
+    point: ForkPoint,
+    allowed: BTreeSet<String>,
+    /// The effects it has asked for, and what its parent was answered.
+    calls: Calls,
+    answers: Inheritance,
+    /// Whose answers can't be read. What it was allowed before does not count then: it may have been done.
+    unread: Option<Unread>,
+    /// Promises that are its parent's too.
+    promises: BTreeSet<Uuid>,
+    /// Answers of the parent that are about to be given, in the order in which the parent had them.
+    due: BTreeMap<(usize, usize), (CallRef, Result<Value, TaskError>)>,
+    /// The call that is being given one.
+    pub(crate) answering: Option<CallRef>,
+    /// What it needs and may not do.
+    refused: Vec<(CallRef, EffectWork)>,
+}
+
+impl Branch {
+    /// Of the fork that has this log; `None` if it is none.
+    pub(crate) fn of(script: &Script, durable: &Durable) -> Option<Box<Branch>> {
+        let point = script.forks.last()?.clone();
+        let calls = effects(script);
+        let (answers, unread) = inheritance(&point, &calls, durable);
+        let allowed = match unread {
+            None => script.allowed.clone(),
+            Some(_) => BTreeSet::new(),
+        };
+        Some(Box::new(Branch {
+            answers,
+            unread,
+            point,
+            calls,
+            allowed,
+            promises: script.inherited.clone(),
+            due: BTreeMap::new(),
+            answering: None,
+            refused: Vec::new(),
+        }))
+    }
+
+    /// The run it is a fork of.
+    pub(crate) fn parent(&self) -> Uuid {
+        self.point.parent
+    }
+
+    /// The record up to which they are the same.
+    pub(crate) fn at(&self) -> u64 {
+        self.point.at
+    }
+
+    /// Whether a promise is its parent's too, and settled only by naming the fork.
+    pub(crate) fn shares(&self, promise: Uuid) -> bool {
+        self.promises.contains(&promise)
+    }
+
+    fn allows(&self, name: &str) -> bool {
+        self.allowed.contains(name) || self.allowed.contains(ALL)
+    }
+
+    fn error(&self, run: Uuid) -> TaskError {
+        let mut names: Vec<&str> = self.refused.iter().map(|(_, effect)| effect.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let names = names.join("`, `");
+        let message = match &self.unread {
+            None => format!(
+                "fork {run} needs `{names}`, for which its parent has no answer and which is not allowed"
+            ),
+            Some(Unread { parent, why }) => format!(
+                "fork {run} needs `{names}`; whether that was done is in the log of run {parent}, which can't be read ({why}). \
+                 What is allowed now is done, perhaps for the second time"
+            ),
+        };
+        TaskError::new(ErrorKind::NotAllowed, message)
+    }
+}
+
+fn inheritance(
+    fork: &ForkPoint,
+    calls: &Calls,
+    durable: &Durable,
+) -> (Inheritance, Option<Unread>) {
+    let read = |parent| match durable.runs.get(&parent) {
+        Some(Known::Removed) => Err("it was removed".to_owned()),
+        // What is left of it may look whole.
+        Some(Known::Paused(damage, None)) => Err(damage.message().to_owned()),
+        _ => durable.read(parent, |_| false).map_err(|error| error.to_string()),
+    };
+    match Inheritance::of(fork, calls, &read) {
+        Ok(answers) => (answers, None),
+        Err(unread) => (Inheritance::default(), Some(unread)),
+    }
+}
+
+impl Runtime {
+    /// An effect is asked for. It is given back if it is to be done.
+    pub(crate) fn ask_parent(
+        &mut self,
+        place: usize,
+        call: CallRef,
+        effect: EffectWork,
+    ) -> Option<EffectWork> {
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return Some(effect);
+        };
+        let Some(branch) = &mut hosting.branch else { return Some(effect) };
+        let Some(record) = hosting.journal.seq_of(call) else { return Some(effect) };
+        let tid = hosted.run.caller(call).unwrap_or(Tid(1));
+        let about = effect.about.as_deref().unwrap_or_default();
+        let what = (effect.name, about);
+        let answer = branch.answers.take((record, tid), what, &mut branch.calls);
+        if let Some(Answer { order, result }) = answer {
+            branch.due.insert(order, (call, result));
+            return None;
+        }
+        if branch.allows(effect.name) {
+            return Some(effect);
+        }
+        let begun = hosting.begun.entry(record).or_default();
+        if !std::mem::replace(&mut begun.is_refused, true) {
+            let at = (tid, hosted.run.clock());
+            let (run, name) = (hosting.journal.run(), effect.name);
+            hosting.journal.effect_refused(&mut durable.page, at, record, name);
+            tracing::warn!(
+                target: "tiffany", %run, code = ErrorKind::NotAllowed.code(),
+                "fork {run} needs `{}`, which is not allowed", shown(name),
+            );
+        }
+        branch.refused.push((call, effect));
+        None
+    }
+
+    /// Nobody waits for an effect any more.
+    pub(crate) fn leave_parent(&mut self, place: usize, call: CallRef) {
+        let hosting = self.runs[place].hosting.as_mut();
+        if let Some(branch) = hosting.and_then(|hosting| hosting.branch.as_mut()) {
+            branch.due.retain(|_, (waits, _)| *waits != call);
+            branch.refused.retain(|(waits, _)| *waits != call);
+        }
+    }
+
+    /// Gives a fork that has nothing else to do the next answer of its parent.
+    pub(crate) fn inherit(&mut self, place: usize) {
+        while let Some(hosted) = self.runs.get_mut(place)
+            && !hosted.run.is_ready()
+            && let Some(branch) =
+                hosted.hosting.as_mut().and_then(|hosting| hosting.branch.as_mut())
+            && let Some((_, (call, result))) = branch.due.pop_first()
+        {
+            branch.answering = Some(call);
+            self.complete(call.run, Completion::Call(call, result));
+        }
+    }
+
+    /// Why a run in memory does not continue: it is held, or it is a fork that waits for nothing but to be allowed something.
+    pub(crate) fn refusal(&self, run: Uuid) -> Option<TaskError> {
+        if let Some(held) = self.hold_of(run) {
+            return Some(held.clone());
+        }
+        let durable = self.durable.as_ref().filter(|durable| durable.has_forks)?;
+        let Some(Known::Live(id)) = durable.runs.get(&run) else { return None };
+        let hosted = &self.runs[*self.places.get(id)?];
+        let branch = hosted.hosting.as_ref()?.branch.as_ref()?;
+        let is_busy = hosted.run.is_ready() || !branch.due.is_empty() || self.effects.is_busy(*id);
+        (!branch.refused.is_empty() && !is_busy).then(|| branch.error(run))
+    }
+
+    /// Allows effects of a fork that goes on, and begins what it waited for. Its parent may have answers now, too.
+    pub(crate) fn allow_effects(
+        &mut self,
+        run: Uuid,
+        names: &BTreeSet<String>,
+    ) -> Result<(), TaskError> {
+        let id = self.live(run)?;
+        let place = self.places[&id];
+        let now = self.host.clock.now();
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return Err(no_fork(run));
+        };
+        let Some(branch) = &mut hosting.branch else { return Err(no_fork(run)) };
+        // What happened before has to stand before it.
+        for record in hosted.run.take_records() {
+            hosting.journal.write(&mut durable.page, record);
+        }
+        hosted.run.set_clock(now);
+        hosting.journal.effects_allowed(&mut durable.page, hosted.run.clock(), names);
+        branch.allowed.extend(names.iter().cloned());
+        let refused = std::mem::take(&mut branch.refused);
+        self.look_at_parent_again(place);
+        for (call, effect) in refused {
+            if let Some(effect) = self.ask_parent(place, call, effect) {
+                self.execute(id, Order::Start(call, effect));
+            }
+        }
+        self.inherit(place);
+        self.hand_in();
+        Ok(())
+    }
+
+    /// A parent that goes on may have answers that it did not have when the fork was made.
+    fn look_at_parent_again(&mut self, place: usize) {
+        self.hand_in();
+        let (Some(hosting), Some(durable)) = (&mut self.runs[place].hosting, &mut self.durable)
+        else {
+            return;
+        };
+        if let Some(branch) = &mut hosting.branch
+            && durable.log.catch_up().is_ok()
+        {
+            (branch.answers, branch.unread) = inheritance(&branch.point, &branch.calls, durable);
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Output commit: what a durable run does is written down, and what leaves the process waits until the lines it depends on are
+//! safe in the log. The loop itself never waits for the disk.
+
+use tiffany_kernel::{
+    CallRef, Completion, ErrorKind, ObjectRef, Order, RunId, TaskError, Tid, Time, Uuid, Value,
+};
+
+use crate::calls::outside::{Outside, is_work};
+use crate::host::checkpoint::Receipt;
+use crate::host::inbox::Letter;
+use crate::host::pool::Work;
+use crate::host::tell::Tell;
+use crate::run_log::journal::Giver;
+use crate::runtime::Runtime;
+use crate::runtime::durable_runs::Ending;
+use crate::runtime::hosting::Durable;
+use tiffany_log::mutation::Mutation;
+use tiffany_log::{LogError, Notice};
+use tiffany_records::errors::log_failed;
+use tiffany_records::request::{Answer, stamped};
+use tiffany_records::value::Json;
+
+/// Lines that nobody waits for are handed in when there are so many bytes of them, or when the log has nothing
+/// else to do.
+const ENOUGH: usize = 64 << 10;
+
+/// Something that may happen once the log is safe.
+pub(crate) enum AfterCommit {
+    /// The attempt of this number.
+    Attempt(CallRef, u64),
+    Committed(CallRef),
+    Announce(Uuid, ObjectRef),
+    /// The outcome of a run that is ending.
+    Ending(RunId),
+    Over(RunId),
+    Answer(Tell, Result<Answer, TaskError>),
+    Checkpoint(Receipt),
+}
+
+impl Durable {
+    /// Whether what was written should go to the log now and not with what comes next.
+    fn should_hand_in(&self) -> bool {
+        let is_idle = self.handed_in == self.safe;
+        !self.after_commit.is_empty() || is_idle || self.page.batch.len() >= ENOUGH
+    }
+}
+
+impl Runtime {
+    /// Writes down what a durable run did, and does what it asks for once that is safe.
+    pub(crate) fn empty_durable_outbox(&mut self, place: usize) {
+        let Some(durable) = &mut self.durable else { return };
+        let hosted = &mut self.runs[place];
+        let Some(hosting) = &mut hosted.hosting else { return };
+        if hosting.replay.is_some() {
+            return;
+        }
+        if hosting.holding.is_broken {
+            // It continues from its log only, and what it would do now never happened.
+            drop((hosted.run.take_records(), hosted.run.take_orders()));
+            return self.hand_in_if_due();
+        }
+        for record in hosted.run.take_records() {
+            hosting.journal.write(&mut durable.page, record);
+        }
+        let id = hosted.run.id();
+        let ends = hosted.run.is_over() && !hosting.is_over;
+        if ends {
+            hosting.is_over = true;
+            let (clock, failure) = (hosted.run.clock(), hosted.run.failure());
+            hosting.journal.end(&mut durable.page, clock, failure);
+            durable.page.batch.finish(&hosting.journal.chain);
+            durable.after_commit.push(AfterCommit::Over(id));
+        }
+        if hosted.run.is_ending() && matches!(hosting.ending, Ending::No) {
+            hosting.ending = Ending::Written;
+            durable.after_commit.push(AfterCommit::Ending(id));
+        }
+        let mut continues = None;
+        for order in hosted.run.take_orders() {
+            match order {
+                Order::Continue(call, input) => continues = Some((call, input)),
+                other => self.execute_durable(place, other),
+            }
+        }
+        if let Some((call, input)) = continues {
+            self.continue_run(place, call, &input);
+        }
+        self.snapshot_if_due(place);
+        self.hand_in_if_due();
+    }
+
+    pub(crate) fn execute_durable(&mut self, place: usize, order: Order) {
+        let id = self.runs[place].run.id();
+        let Some(durable) = &mut self.durable else { return self.execute(id, order) };
+        match order {
+            Order::Start(call, effect)
+                if is_work::<Work>(&effect) || is_work::<Outside>(&effect) =>
+            {
+                let message = "what blocking work gives cannot be written down; use a step";
+                let error = TaskError::new(ErrorKind::NotDurable, message);
+                self.complete(id, Completion::Call(call, Err(error)));
+            }
+            Order::Start(call, effect) => {
+                if let Some(effect) = self.ask_parent(place, call, effect) {
+                    self.execute(id, Order::Start(call, effect));
+                }
+            }
+            Order::Abort(call) => {
+                self.leave_parent(place, call);
+                self.execute(id, Order::Abort(call));
+            }
+            Order::Commit(call) => durable.after_commit.push(AfterCommit::Committed(call)),
+            Order::Announce(uuid, promise) if Mutation::PromiseBeforeCommit.is_on() => {
+                self.host.inbox.promises().add(uuid, promise.run, true);
+            }
+            Order::Announce(uuid, promise) => {
+                durable.after_commit.push(AfterCommit::Announce(uuid, promise))
+            }
+            other => self.execute(id, other),
+        }
+    }
+
+    /// Hands what was written to the log thread.
+    pub(crate) fn hand_in(&mut self) {
+        let Some(durable) = &mut self.durable else { return };
+        if !durable.page.batch.is_empty() {
+            durable.page.tell_calls(&self.host.inbox.meters.calls);
+            durable.handed_in = durable.log.submit(&mut durable.page.batch, &self.host.clock);
+            durable.look_at_backlog(self.settings.log_settings.backlog_bytes);
+        }
+        if durable.after_commit.is_empty() {
+            return;
+        }
+        let mut after = std::mem::take(&mut durable.after_commit);
+        if Mutation::AnswerBeforeCommit.is_on() {
+            let early = |after: &mut AfterCommit| matches!(after, AfterCommit::Answer(..));
+            let early: Vec<AfterCommit> = after.extract_if(.., early).collect();
+            early.into_iter().for_each(|after| self.let_go(after));
+        }
+        let now = self.host.clock.now();
+        let Some(durable) = &mut self.durable else { return };
+        if Mutation::OutcomeBeforeCommit.is_on()
+            && after.iter().any(|after| matches!(after, AfterCommit::Over(_)))
+        {
+            durable.waiting.push_front((durable.safe, now, after));
+            return self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
+        }
+        if durable.handed_in > durable.safe {
+            durable.waiting.push_back((durable.handed_in, now, after));
+        } else if after.iter().any(|after| matches!(after, AfterCommit::Over(_))) {
+            // The log has its end already. It must not vanish under whoever is busy with it.
+            durable.waiting.push_back((durable.handed_in, now, after));
+            self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
+        } else {
+            // All that was ever written is safe.
+            after.into_iter().for_each(|after| self.let_go(after));
+        }
+    }
+
+    /// When the log has something to do on the loop's thread.
+    pub(crate) fn log_due(&self) -> Option<Time> {
+        self.durable.as_ref().and_then(|durable| durable.log.due())
+    }
+
+    /// Lets the log do it.
+    pub(crate) fn act_for_log(&mut self, now: Time) {
+        if let Some(durable) = &mut self.durable {
+            durable.log.act(now);
+        }
+    }
+
+    /// The same, unless it should wait for more.
+    pub(crate) fn hand_in_if_due(&mut self) {
+        if self.durable.as_ref().is_some_and(Durable::should_hand_in) {
+            self.hand_in();
+        }
+    }
+
+    /// The same, if something waits for it.
+    pub(crate) fn hand_in_held(&mut self) {
+        if self.durable.as_ref().is_some_and(|durable| !durable.after_commit.is_empty()) {
+            self.hand_in();
+        }
+    }
+
+    /// The log thread tells.
+    pub(crate) fn logged(&mut self, notice: Notice) {
+        match notice {
+            Notice::Durable(ticket) => {
+                if let Some(durable) = &mut self.durable {
+                    durable.safe = durable.safe.max(ticket);
+                }
+                let now = self.host.clock.now();
+                while let Some(durable) = &mut self.durable
+                    && durable.waiting.front().is_some_and(|(waits, ..)| *waits <= ticket)
+                    && let Some((_, since, after)) = durable.waiting.pop_front()
+                {
+                    let waited = now.saturating_since(since);
+                    self.host.inbox.meters.waited.commit.0.observe_time(waited);
+                    after.into_iter().for_each(|after| self.let_go(after));
+                }
+                self.catch_up();
+            }
+            Notice::Failed(error) => {
+                if let Some(durable) = &mut self.durable {
+                    // What waits will never be safe, and who asked must not wait for it.
+                    let after = std::mem::take(&mut durable.after_commit);
+                    let waiting = std::mem::take(&mut durable.waiting);
+                    let waiting = waiting.into_iter().flat_map(|(_, _, after)| after);
+                    for after in after.into_iter().chain(waiting) {
+                        if let AfterCommit::Answer(tell, _) = after {
+                            tell.tell(Err(log_failed(error.clone())));
+                        }
+                    }
+                    tracing::error!(
+                        target: "tiffany", code = error.code(),
+                        "the log has failed, and nothing is written any more: {error}",
+                    );
+                    self.host.hub.fail(log_failed(error.clone()));
+                    durable.failed = Some(error);
+                }
+            }
+        }
+    }
+
+    /// The log's failure, which stops everything that needs it.
+    pub(crate) fn log_failure(&self) -> Option<LogError> {
+        self.durable.as_ref().and_then(|durable| durable.failed.clone())
+    }
+
+    fn let_go(&mut self, after: AfterCommit) {
+        match after {
+            AfterCommit::Attempt(call, number) => self.launch(call, number),
+            AfterCommit::Committed(call) => {
+                self.complete(call.run, Completion::Call(call, Ok(Value::Unit)));
+            }
+            // Its run may have begun anew since.
+            AfterCommit::Announce(uuid, promise) if self.places.contains_key(&promise.run) => {
+                self.host.inbox.promises().add(uuid, promise.run, true);
+            }
+            AfterCommit::Announce(..) => {}
+            AfterCommit::Ending(id) => self.tell_ending(id),
+            AfterCommit::Over(id) => self.end_durable(id),
+            // Who asked may have given up.
+            AfterCommit::Answer(tell, answer) => tell.tell(answer),
+            AfterCommit::Checkpoint(receipt) => receipt.accept(),
+        }
+    }
+
+    /// Writes down what the outside tells a durable run, and tells it.
+    pub(crate) fn tell(&mut self, place: usize, mut completion: Completion) {
+        let now = self.host.clock.now();
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&hosted.hosting, &mut self.durable) else {
+            return;
+        };
+        if hosting.is_over {
+            return;
+        }
+        let step = hosted.write_records(&mut durable.page);
+        let Some(hosting) = &mut hosted.hosting else { return };
+        let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
+        run.set_clock(now);
+        let clock = run.clock();
+        match &mut completion {
+            Completion::Call(call, result) => {
+                let tid = run.caller(*call).unwrap_or(Tid(1));
+                let answering = hosting.branch.as_mut().and_then(|branch| branch.answering.take());
+                let from = if answering == Some(*call) { Giver::Parent } else { Giver::Work };
+                match result {
+                    Ok(Value::Unit) => journal.woken(page, tid, clock, step, *call),
+                    _ if Mutation::ResultNotRecorded.is_on() => {}
+                    result => {
+                        let at = (tid, clock, step);
+                        journal.effect_result(page, at, *call, result, from);
+                    }
+                }
+            }
+            Completion::Decided(call, answer) => {
+                let tid = run.caller(*call).unwrap_or(Tid(1));
+                journal.approval_decided(page, (tid, clock, step), *call, answer);
+                if let Ok(answer) = answer {
+                    *answer = stamped(answer, clock);
+                }
+            }
+            // Only the first answer counts.
+            Completion::Settle(..) if Mutation::SettlementNotRecorded.is_on() => {}
+            Completion::Message(..) if Mutation::MessageNotRecorded.is_on() => {}
+            Completion::Settle(uuid, result)
+                if hosting.settled.insert(*uuid) || Mutation::SettledTwice.is_on() =>
+            {
+                journal.settled(page, (clock, step), *uuid, result);
+            }
+            Completion::Message(name, value) => {
+                let json = value.borrow::<Json>().map_or("null", |json| &json.0);
+                journal.message(page, (clock, step), (name, json), None);
+            }
+            _ => {}
+        }
+        run.complete(completion);
+        // A run that goes on writes more, which shares a sync with this.
+        if !run.is_ready() {
+            self.empty_outbox(place);
+        }
+        self.line_up(place);
+    }
+}

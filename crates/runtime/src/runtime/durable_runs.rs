@@ -1,0 +1,409 @@
+//! Durable runs as the program sees them: started under an id, waited for, and known when they are over.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+use tiffany_records::key::{LogEnd, Received, refuse_ambiguous, run_id};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tiffany_kernel::{
+    ErrorKind, LogLevel, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Time, Uuid, Value,
+};
+
+use crate::program::language::Wanted;
+use crate::run_log::earlier::{Continued, Earlier};
+use crate::run_log::hold::Holding;
+use crate::run_log::journal::{Journal, Started};
+use crate::run_log::replay::script;
+use crate::run_log::replay::script::Script;
+use crate::run_log::shelved::Shelved;
+use crate::runtime::Runtime;
+use crate::runtime::hosting::{Hosting, no_log, no_log_here};
+use tiffany_log::{BlobHash, Chain};
+use tiffany_records::RunError;
+use tiffany_records::activity::Data;
+use tiffany_records::errors::run_removed;
+use tiffany_records::request::Parent;
+use tiffany_records::value::{Json, decode, encode, hash_of};
+
+/// What a runtime knows of a durable run.
+pub(crate) enum Known {
+    Live(RunId),
+    /// Where its log ends, and what came of it if that was lately: its file may not have all of it yet.
+    Over(LogEnd, Option<Box<Ended>>),
+    /// Nothing is left of it but its identity.
+    Removed,
+    /// It cannot go on with this program, or not at all if its log cannot be read.
+    Paused(TaskError, Option<Box<Shelved>>),
+}
+
+/// A run that ended in this process.
+pub(crate) struct Ended {
+    pub(crate) beginning: Beginning,
+    pub(crate) outcome: Result<Arc<str>, RunError>,
+}
+
+/// Whether the outcome of a run is fixed while tasks of it are left.
+#[derive(Default)]
+pub(crate) enum Ending {
+    #[default]
+    No,
+    /// It is on its way to the log.
+    Written,
+    /// It is safe there, and whoever asks is told.
+    Told(Box<Result<Arc<str>, RunError>>),
+}
+
+/// What a run was started with, as far as it has to be known again.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Beginning {
+    pub(crate) id: Rc<str>,
+    pub(crate) function: Rc<str>,
+    /// The same for all texts of one input.
+    pub(crate) input: BlobHash,
+}
+
+impl Beginning {
+    pub(crate) fn new(id: &str, function: Rc<str>, input: &str) -> Beginning {
+        Beginning { id: id.into(), function, input: hash_of(input) }
+    }
+
+    /// As a log has it: a later generation knows what the first was started with.
+    pub(crate) fn read(begun: &script::Beginning, function: Rc<str>) -> Beginning {
+        let first = begun.continued.as_ref().and_then(Continued::input);
+        let input = first.unwrap_or_else(|| hash_of(&begun.input));
+        Beginning { id: begun.id.as_str().into(), function, input }
+    }
+}
+
+/// How many runs that are over are known without a look at their files.
+const LATELY: usize = 1024;
+
+/// A durable run, and the type of its value.
+pub struct DurableRun<T> {
+    uuid: Uuid,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> DurableRun<T> {
+    pub(crate) fn of(uuid: Uuid) -> DurableRun<T> {
+        DurableRun { uuid, value: PhantomData }
+    }
+
+    /// The run's identity, by which its log is called.
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+}
+
+impl Runtime {
+    /// Starts a durable run of a registered function under an id of one's own. If there is a run of that id, with the
+    /// same function and input, this is that run. It is safe when the log has it: [`flush`](Runtime::flush) waits for that.
+    pub fn submit<T>(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &impl Serialize,
+    ) -> Result<DurableRun<T>, RunError> {
+        let input = encode(input).map_err(RunError::Failed)?;
+        let uuid = self.submit_json(function, id, &input, Wanted::New)?;
+        Ok(DurableRun { uuid, value: PhantomData })
+    }
+
+    pub(crate) fn submit_json(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &str,
+        wanted: Wanted,
+    ) -> Result<Uuid, RunError> {
+        let Some(durable) = &mut self.durable else { return Err(no_log()) };
+        if let Some(error) = &durable.failed {
+            return Err(error.clone().into());
+        }
+        let uuid = run_id(id);
+        let is_known = durable.runs.contains_key(&uuid);
+        self.refuse_secret("a run", id).map_err(RunError::Failed)?;
+        self.refuse_secret("a function", function).map_err(RunError::Failed)?;
+        if is_known {
+            self.check_same(uuid, id, function, input)?;
+            return Ok(uuid);
+        }
+        let knows = |run: Uuid| self.knows(run);
+        refuse_ambiguous(id, knows).map_err(RunError::Failed)?;
+        let root = self.settings.registry.start(function, input, wanted);
+        let root = root.map_err(RunError::Failed)?;
+        let seed = self.host.entropy.seed_of(uuid);
+        let recording = self.settings.recording;
+        let language = self.settings.registry.language.as_ref().map(|language| language.note());
+        let mut config = self.settings.run_config(root.at);
+        (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
+        let started = Started {
+            id,
+            function,
+            input,
+            seed,
+            recording: word(recording),
+            rules: config.rules,
+            language,
+            continued: None,
+        };
+        let mut journal = Journal::new(Chain::new(uuid));
+        let clock = self.host.clock.now();
+        journal.start(&mut self.durable_mut().page, clock, &started);
+        let hosting = Hosting {
+            journal,
+            beginning: Beginning::new(
+                id,
+                self.settings.registry.name(function),
+                &self.as_written(input),
+            ),
+            earlier: Earlier { calls: 0, since: clock },
+            input: root.is_agent.then(|| input.into()),
+            snapshot_at: 0,
+            is_warned: false,
+            settled: BTreeSet::new(),
+            seed,
+            begun: BTreeMap::new(),
+            received: Received::default(),
+            replay: None,
+            branch: None,
+            ending: Ending::No,
+            is_over: false,
+            holding: Holding::default(),
+        };
+        let data = Data::Instruction { id: id.into(), function: function.into() };
+        let told = (Stage::ReceivedInstruction, function.to_owned());
+        self.tell_activity(uuid.into(), None, told, data);
+        let run = self.add_run(root.coroutine, config, Some(Box::new(hosting)), clock);
+        self.durable_mut().runs.insert(uuid, Known::Live(run));
+        self.host.inbox.meters.started_durable.add(1);
+        Ok(uuid)
+    }
+
+    /// An error if the run of this id has another function or another input.
+    fn check_same(
+        &mut self,
+        uuid: Uuid,
+        id: &str,
+        function: &str,
+        input: &str,
+    ) -> Result<(), RunError> {
+        let known = match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
+            Some(Known::Live(run)) => {
+                let hosting = self.runs[self.places[run]].hosting.as_ref();
+                hosting.map(|hosting| hosting.beginning.clone())
+            }
+            Some(Known::Over(_, Some(ended))) => Some(ended.beginning.clone()),
+            Some(Known::Removed) => {
+                let message = format!(
+                    "the id `{id}` belongs to a run that was removed, and what came of it is gone"
+                );
+                return Err(RunError::Failed(TaskError::new(ErrorKind::RunRemoved, message)));
+            }
+            _ => None,
+        };
+        // The log may be older than the rules.
+        let wanted = Beginning::new(id, function.into(), input);
+        let written = Beginning::new(id, function.into(), &self.as_written(input));
+        let known = match known {
+            Some(known) => known,
+            None => {
+                self.hand_in();
+                let begun = |script: &Script| !script.beginning.id.is_empty();
+                let durable = self.durable_mut();
+                let begun = durable.read_over(uuid, begun);
+                let begun = begun.map_err(|error| match durable.runs.get(&uuid) {
+                    // It was found when the log was opened.
+                    Some(Known::Paused(damage, None)) => RunError::Failed(damage.clone()),
+                    _ => error.into(),
+                })?;
+                let begun = begun.beginning;
+                Beginning::read(&begun, begun.function.as_str().into())
+            }
+        };
+        if known == wanted || known == written {
+            return Ok(());
+        }
+        let what = if known.function == wanted.function { "input" } else { "function" };
+        let message = format!("the id `{id}` belongs to a run with another {what}");
+        Err(RunError::Failed(TaskError::new(ErrorKind::OtherRun, message)))
+    }
+
+    /// A value as the log has it.
+    fn as_written<'a>(&self, json: &'a str) -> Cow<'a, str> {
+        match &self.settings.redactions {
+            Some(rules) => rules.json(json),
+            None => Cow::Borrowed(json),
+        }
+    }
+
+    /// An error if something is to be called by a name that the rules take something out of: it could not be found again.
+    pub(crate) fn refuse_secret(&self, what: &str, name: &str) -> Result<(), TaskError> {
+        self.settings.redactions.as_ref().map_or(Ok(()), |rules| rules.refuse_name(what, name))
+    }
+
+    /// Drives all runs until the outcome of this one is fixed and safe in the log, and gives its value. After a
+    /// failure there may be tasks left that are being cancelled: they continue while the runtime is driven.
+    #[track_caller]
+    pub fn wait_for<T: DeserializeOwned>(&mut self, run: &DurableRun<T>) -> Result<T, RunError> {
+        if self.durable.is_none() {
+            return Err(no_log());
+        }
+        let uuid = run.uuid;
+        self.drive_until(Location::caller(), |runtime| !runtime.is_live(uuid))?;
+        decode(&self.outcome_of(uuid)?).map_err(RunError::Failed)
+    }
+
+    /// The value of a run that is over or ending, as JSON.
+    pub(crate) fn outcome_of(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
+        if let Some(told) = self.told(uuid) {
+            return told.clone();
+        }
+        let Some(durable) = &mut self.durable else { return Err(no_log()) };
+        match durable.runs.get(&uuid) {
+            Some(Known::Over(_, Some(ended))) => ended.outcome.clone(),
+            Some(Known::Over(_, None)) => durable.read_outcome(uuid),
+            Some(Known::Removed) => Err(RunError::Failed(run_removed(uuid))),
+            _ => {
+                let why = self.live(uuid).err().or_else(|| self.refusal(uuid));
+                Err(RunError::Failed(why.unwrap_or_else(no_log_here)))
+            }
+        }
+    }
+
+    /// The same as the log has it, for who shows it.
+    pub fn written_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
+        let outcome = self.outcome_of(uuid)?;
+        Ok(self.as_written(&outcome).into())
+    }
+
+    pub(crate) fn end_durable(&mut self, id: RunId) {
+        let Some(place) = self.places.get(&id) else { return };
+        let Some(hosting) = &self.runs[*place].hosting else { return };
+        let (uuid, beginning) = (hosting.journal.run(), hosting.beginning.clone());
+        let (started, parent) = (hosting.earlier.since, hosting.parent());
+        let stand = LogEnd::of(&hosting.journal.chain);
+        let told = self.told(uuid).cloned();
+        let outcome = self.end_run(id).map(json_of);
+        let outcome = told.unwrap_or(outcome);
+        self.note_over((uuid, stand), (started, parent), Box::new(Ended { beginning, outcome }));
+    }
+
+    /// Keeps in mind what came of a run.
+    pub(crate) fn note_over(
+        &mut self,
+        (uuid, stand): (Uuid, LogEnd),
+        origin: (Time, Option<Parent>),
+        ended: Box<Ended>,
+    ) {
+        self.shelve_over(uuid, origin, &ended);
+        let durable = self.durable_mut();
+        durable.runs.insert(uuid, Known::Over(stand, Some(ended)));
+        durable.ended.push_back(uuid);
+        if durable.ended.len() > LATELY
+            && let Some(long_ago) = durable.ended.pop_front()
+            && let Some(Known::Over(_, ended)) = durable.runs.get_mut(&long_ago)
+        {
+            *ended = None;
+        }
+    }
+
+    /// The outcome of a run is fixed and safe, and tasks of it are left.
+    pub(crate) fn tell_ending(&mut self, id: RunId) {
+        let Some(place) = self.places.get(&id) else { return };
+        let hosted = &mut self.runs[*place];
+        let (Some(hosting), Some(outcome)) = (&mut hosted.hosting, hosted.run.fixed_outcome())
+        else {
+            return;
+        };
+        let outcome = outcome.map(json_of).map_err(RunError::from);
+        let error = outcome.as_ref().err().cloned();
+        hosting.ending = Ending::Told(Box::new(outcome));
+        let uuid = hosting.uuid();
+        if let Some(durable) = &mut self.durable {
+            durable.runs.may_have_settled(uuid);
+        }
+        if let Some(error) = error {
+            self.host.tracer.run_failed(id, hosting.who(), &error);
+            let told =
+                (Stage::Log, format!("the run failed, and its tasks are cancelled: {error}"));
+            let data = Data::Log { level: LogLevel::Error, step: None };
+            self.tell_activity(uuid.into(), None, told, data);
+        }
+    }
+
+    /// The outcome of a run that is ending, once it may be told.
+    fn told(&self, uuid: Uuid) -> Option<&Result<Arc<str>, RunError>> {
+        let Some(Known::Live(id)) = self.durable.as_ref()?.runs.get(&uuid) else { return None };
+        self.runs[*self.places.get(id)?].hosting.as_ref()?.told()
+    }
+
+    /// The run of this id, if there is one.
+    pub(crate) fn known_run<T>(&self, id: &str) -> Option<DurableRun<T>> {
+        let uuid = run_id(id);
+        let is_known =
+            self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid));
+        is_known.then_some(DurableRun { uuid, value: PhantomData })
+    }
+
+    /// All tasks of a run that is known here and not over.
+    pub(crate) fn tasks_of(&self, uuid: Uuid) -> Vec<TaskInfo> {
+        let id = self.live(uuid).ok();
+        id.and_then(|id| self.run_of(id)).map_or(Vec::new(), |run| run.tasks())
+    }
+
+    /// Promises of durable runs that wait for somebody, each after its run.
+    pub(crate) fn open_promises(&self) -> Vec<(Uuid, Uuid)> {
+        let open = self.host.inbox.promises().open().collect::<Vec<_>>().into_iter();
+        open.filter_map(|(promise, run)| {
+            let hosting = self.runs[*self.places.get(&run)?].hosting.as_ref()?;
+            Some((hosting.journal.run(), promise))
+        })
+        .collect()
+    }
+
+    /// The runs for which [`is_live`](Runtime::is_live) may have changed to `false` since this was asked before; `None` if that is
+    /// not known. Forks that wait for a permission are not noted.
+    pub(crate) fn take_settled(&mut self) -> Option<Vec<Uuid>> {
+        let durable = self.durable.as_mut()?;
+        durable.runs.take_settled().filter(|_| !durable.has_forks)
+    }
+
+    /// Whether a run is known here and its outcome is not: it is neither over, nor ending, nor paused.
+    pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
+        let known = self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid));
+        let goes_on = matches!(known, Some(Known::Live(_))) && self.told(uuid).is_none();
+        goes_on && self.refusal(uuid).is_none()
+    }
+}
+
+impl Hosting {
+    /// The outcome, if it may be told while tasks are left.
+    pub(crate) fn told(&self) -> Option<&Result<Arc<str>, RunError>> {
+        match &self.ending {
+            Ending::Told(outcome) => Some(outcome),
+            Ending::No | Ending::Written => None,
+        }
+    }
+}
+
+/// The value of a root, as the log has it.
+fn json_of(value: Value) -> Arc<str> {
+    match value.borrow::<Json>() {
+        Some(json) => Arc::clone(&json.0),
+        None => "null".into(),
+    }
+}
+
+/// What the log calls it.
+pub(crate) fn word(recording: Recording) -> &'static str {
+    match recording {
+        Recording::Outward => "outward",
+        _ => "every",
+    }
+}

@@ -1,0 +1,75 @@
+//! What clients see of runs after the log has failed. Memory is ahead of the log then: a change that was refused may be
+//! there, and what was acknowledged alone may be told. So the files are asked, on a thread of its own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::control::offline::Offline;
+use crate::host::tell::Tell;
+use crate::runtime::Runtime;
+use crate::runtime::hosting::Durable;
+use crate::runtime::listing::no_thread;
+use tiffany_log::Disk;
+use tiffany_records::request::Request;
+
+/// The thread that looks at the files. It ends with this.
+pub(crate) struct FailedLog(Sender<(Request, Tell)>);
+
+impl Runtime {
+    /// Answers by the files if the log has failed and this is about what the log has. Otherwise both are given back.
+    pub(crate) fn ask_failed_log(
+        &mut self,
+        request: Request,
+        tell: Tell,
+    ) -> Option<(Request, Tell)> {
+        let failed = |durable: &&mut Durable| durable.failed.is_some();
+        let Some(durable) = self.durable.as_mut().filter(failed) else {
+            return Some((request, tell));
+        };
+        if !request.looks_at_log() {
+            return Some((request, tell));
+        }
+        if durable.log.is_inline() {
+            let looked = Offline::look(Arc::clone(&durable.disk), &durable.root);
+            tell.tell(looked.and_then(|mut log| log.ask(request)));
+            return None;
+        }
+        if durable.failed_log.is_none() {
+            match FailedLog::start(Arc::clone(&durable.disk), durable.root.clone()) {
+                Ok(thread) => durable.failed_log = Some(thread),
+                Err(error) => {
+                    tell.tell(Err(no_thread("a look at the log", &error)));
+                    return None;
+                }
+            }
+        }
+        if let Some(FailedLog(asks)) = &durable.failed_log {
+            // If the thread is gone, dropping the request tells the client so.
+            drop(asks.send((request, tell)));
+        }
+        None
+    }
+}
+
+impl FailedLog {
+    fn start(disk: Arc<dyn Disk>, root: PathBuf) -> std::io::Result<FailedLog> {
+        let (asks, asked) = channel();
+        std::thread::Builder::new()
+            .name("tiffany-failed".into())
+            .spawn(move || answer(&disk, &root, &asked))?;
+        Ok(FailedLog(asks))
+    }
+}
+
+fn answer(disk: &Arc<dyn Disk>, root: &std::path::Path, asked: &Receiver<(Request, Tell)>) {
+    // Nothing is written any more, so one look is enough; if it fails, the next one may not.
+    let mut log = None;
+    for (request, tell) in asked {
+        let looked = match log.take() {
+            Some(log) => Ok(log),
+            None => Offline::look(Arc::clone(disk), root),
+        };
+        tell.tell(looked.and_then(|looked| log.insert(looked).ask(request)));
+    }
+}

@@ -1,0 +1,525 @@
+//! Holding runs. A person holds a run, or a limit does; then it gets no turns until a person releases it. Steps that
+//! are under way come to their end and are recorded. After a restart a held run is not replayed, so one that takes too
+//! much can't take down the next process as well.
+
+use crate::run_log::hold::Hold;
+use crate::run_log::hold::HoldState;
+use crate::run_log::hold::held;
+use crate::run_log::hold::not_held;
+use tiffany_kernel::{ErrorKind, LogLevel, RunId, Stage, TaskError, Time, Uuid};
+
+use crate::program::run_limits::{Overrun, RunLimits, Usage};
+use crate::run_log::cancel::Cancel;
+use crate::run_log::shelved::Shelved;
+use crate::runtime::Runtime;
+use crate::runtime::durable_runs::Known;
+use crate::runtime::hosting::Durable;
+use crate::watchdog::{StuckTask, TurnLimit};
+use tiffany_log::{
+    Chain, CurrentTurn, LogError, LongTurn, RunEntry, RunFile, RunReader, mark_turn, marked_turn,
+    unmark_turn,
+};
+use tiffany_records::activity::Data;
+use tiffany_records::errors::{log_failed, no_such_run, run_over, run_removed};
+use tiffany_records::record::Record;
+use tiffany_records::value::Json;
+
+/// The error for whoever wants a run to continue whose code was interrupted while steps of it are under way.
+fn still_busy(run: Uuid, steps: &[String]) -> TaskError {
+    let steps = steps.join(", ");
+    let why = format!(
+        "until its steps that are under way have ended: {steps}; release it after that, or cancel it, which waits for no step"
+    );
+    held(run, &why)
+}
+
+/// What a task allocates at least, besides what is counted.
+const TASK_OVERHEAD: usize = 512;
+/// As many tasks and messages as are not worth an estimate.
+const FEW: usize = 1_000;
+/// Logs up to this length are read once at a restart. Longer ones are searched first: whether their runs are held is
+/// found out before they are taken into memory.
+const SHORT_LOG: u64 = 32 << 20;
+
+impl Runtime {
+    /// Holds a run if it has gone over a limit.
+    #[inline]
+    pub(crate) fn check_limits(&mut self, place: usize) {
+        if let Some(limits) = self.settings.run_limits
+            && let Some(overrun) = self.overrun(place, &limits)
+        {
+            self.hold_live(place, &Hold::Limit(overrun));
+        }
+    }
+
+    /// The limit that a run in memory has gone over.
+    pub(crate) fn overrun(&mut self, place: usize, limits: &RunLimits) -> Option<Overrun> {
+        let hosting = self.runs[place].hosting.as_ref()?;
+        let holding = &hosting.holding;
+        // One that was cancelled has to come back to clean up, however much it uses.
+        let comes_back_to_end = holding.cancelled_at.is_some() && hosting.replay.is_some();
+        if holding.error.is_some() || comes_back_to_end || hosting.is_over {
+            return None;
+        }
+        let releases = holding.releases;
+        limits.overrun(self.usage(place)?, releases)
+    }
+
+    /// Gives a run that was cancelled room to clean up: it may use twice what it uses now, at least.
+    pub(crate) fn make_room(&mut self, place: usize) {
+        let (Some(limits), Some(usage)) = (self.settings.run_limits, self.usage(place)) else {
+            return;
+        };
+        if let Some(hosting) = &mut self.runs[place].hosting {
+            hosting.holding.releases = limits.releases_for(usage, hosting.holding.releases) + 1;
+        }
+    }
+
+    /// What a durable run in memory uses.
+    fn usage(&mut self, place: usize) -> Option<Usage> {
+        let hosted = &mut self.runs[place];
+        let (run, hosting) = (&hosted.run, hosted.hosting.as_mut()?);
+        let holding = &mut hosting.holding;
+        let count = run.live_tasks() + run.unread_count();
+        let (before, _) = holding.measured;
+        if count > FEW.max(before + before / 4) {
+            let messages: usize = run.unread().map(json_len).sum();
+            let bytes = run.task_bytes() + run.live_tasks() * TASK_OVERHEAD + messages;
+            holding.measured = (count, bytes as u64);
+        } else if count < before / 2 {
+            holding.measured = (0, 0);
+        }
+        let chain = &hosting.journal.chain;
+        let charged = self.memory.as_ref().map_or(0, |memory| memory.charged(run.id()));
+        Some(Usage {
+            tasks: run.live_tasks() as u64,
+            calls: run.calls_made(),
+            records: chain.seq(),
+            log_bytes: chain.bytes(),
+            memory_bytes: holding.measured.1.max(charged),
+        })
+    }
+
+    /// Holds a run that is in memory.
+    pub(crate) fn hold_live(&mut self, place: usize, hold: &Hold) {
+        let now = self.host.clock.now();
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&hosted.hosting, &mut self.durable) else {
+            return;
+        };
+        let uuid = hosting.uuid();
+        hosted.write_records(&mut durable.page);
+        let Some(hosting) = &mut hosted.hosting else { return };
+        hosting.journal.held(&mut durable.page, now, hold);
+        let error = held(uuid, &hold.why());
+        hosting.holding.error = Some(error.clone());
+        hosting.holding.is_by_limit = hold.is_limit();
+        durable.has_held = true;
+        durable.runs.may_have_settled(uuid);
+        self.tell_held(uuid, &error);
+        self.hand_in();
+    }
+
+    /// A task was interrupted in the middle of its turn: what its run did since its last record never happened, and it
+    /// continues from its log once it is released.
+    pub(crate) fn hold_broken(&mut self, place: usize, hold: &Hold) {
+        let hosted = &mut self.runs[place];
+        drop((hosted.run.take_records(), hosted.run.take_orders()));
+        if let Some(hosting) = &mut hosted.hosting {
+            hosting.holding.is_broken = true;
+        }
+        self.hold_live(place, hold);
+    }
+
+    /// A task was interrupted because it kept its turn for too long.
+    #[cold]
+    pub(crate) fn interrupted(&mut self, place: usize) {
+        let hosted = &mut self.runs[place];
+        hosted.leave_turn();
+        drop(hosted.run.take_events());
+        let id = hosted.run.id();
+        let (meant, hold) = self.interrupted_turn();
+        self.hold_broken(place, &hold);
+        // The turn that was meant ended just before: this run has done nothing wrong.
+        if meant != Some(id)
+            && let Some(uuid) = self.runs[place].hosting.as_ref().map(|hosting| hosting.uuid())
+            && let Err(error) = self.release_run(
+                uuid,
+                "tiffany",
+                Some("the turn that was interrupted had just ended"),
+            )
+        {
+            tracing::warn!(target: "tiffany", run = %uuid, "{error}");
+        }
+    }
+
+    /// The run whose turn was interrupted, and why it is held.
+    pub(crate) fn interrupted_turn(&self) -> (Option<RunId>, Hold) {
+        let stuck = self.watched.as_ref().and_then(|watched| watched.take_interrupted());
+        let (tid, secs) = stuck.as_ref().map_or((0, 0), |stuck| (stuck.tid.0, stuck.secs()));
+        (stuck.map(|stuck| stuck.run), Hold::Turn { tid, secs })
+    }
+
+    /// Limits how long tasks may keep their turns, if that is asked for.
+    pub(crate) fn limit_turns(&mut self) {
+        let limit = self.settings.run_limits.and_then(|limits| limits.turn);
+        let (Some(limit), Some(watched)) = (limit, &self.watched) else { return };
+        let language = self.settings.registry.language.as_ref();
+        let interrupt = language.and_then(|language| language.interrupter());
+        let of_steps = language.and_then(|language| language.step_interrupter());
+        if let (Some(interrupt), Some(steps)) = (of_steps, self.host.inbox.step_watch.get()) {
+            steps.limit(limit, interrupt);
+        }
+        let Some(durable) = &self.durable else { return };
+        let (disk, root) = durable.place();
+        let note = move |stuck: Option<&StuckTask>| match stuck.and_then(StuckTask::marked) {
+            None => unmark_turn(&*disk, &root),
+            Some(turn) => {
+                if let Err(error) = mark_turn(&*disk, &root, &turn) {
+                    tracing::warn!(target: "tiffany", "{error}");
+                }
+            }
+        };
+        watched.limit_turns(TurnLimit { limit, note: Box::new(note), interrupt });
+    }
+
+    /// Holds the run whose task made the last process hang, if there is one.
+    pub(crate) fn hold_marked(&mut self, live: &mut Vec<(Uuid, RunEntry)>) {
+        let (disk, root) = self.durable_mut().place();
+        let Some(turn) = marked_turn(&*disk, &root) else { return };
+        let found = live.iter().position(|(uuid, _)| *uuid == turn.run);
+        if let Some((uuid, entry)) = found.map(|at| live.remove(at)) {
+            let hold = Hold::Turn { tid: turn.tid, secs: turn.secs };
+            self.hold_at_start(uuid, entry.chain(uuid), &hold);
+            if self.durable_mut().log.catch_up().is_err() {
+                // Then it is said again next time.
+                return;
+            }
+        }
+        unmark_turn(&*disk, &root);
+    }
+
+    /// Notes from now on which run has its turn, and holds the run in whose turns the last processes died, if there were
+    /// too many of them.
+    pub(crate) fn hold_deadly(&mut self, live: &mut Vec<(Uuid, RunEntry)>) {
+        let Some(limits) = self.settings.run_limits.filter(|limits| limits.deaths.is_some()) else {
+            return;
+        };
+        let (_, root) = self.durable_mut().place();
+        let turn = match CurrentTurn::open(&root) {
+            Ok(turn) => turn,
+            Err(error) => {
+                tracing::warn!(
+                    target: "tiffany", "runs that kill their process are not noticed: {error}"
+                );
+                return;
+            }
+        };
+        let deadly = turn.take_interrupted();
+        let found = deadly.and_then(|run| live.iter().position(|(uuid, _)| *uuid == run));
+        if let Some(at) = found {
+            let (uuid, entry) = &live[at];
+            // A log that can't be read pauses its run, which is reported when the run is resumed.
+            let state = self.durable_mut().read_holds(*uuid).unwrap_or_default();
+            let deaths = turn.count_death(*uuid, (entry.generation.into(), state.progress));
+            if limits.forbids_deaths(deaths, state.releases) {
+                let (uuid, entry) = live.remove(at);
+                self.hold_at_start(uuid, entry.chain(uuid), &Hold::Deaths(deaths));
+            }
+        }
+        self.current_turn = Some(turn);
+    }
+
+    /// Holds a run before it is replayed, unless its log says already that it is held.
+    fn hold_at_start(&mut self, uuid: Uuid, chain: Chain, hold: &Hold) {
+        let script = match self.durable_mut().read(uuid, |_| false) {
+            Ok(script) => script,
+            Err(error) => return self.pause(uuid, log_failed(error), None),
+        };
+        let shelved = self.durable_mut().shelve(chain, &script);
+        match &script.hold.held {
+            Some(why) => self.shelve_held(uuid, shelved, held(uuid, why)),
+            None => self.hold_shelved(uuid, shelved, hold),
+        }
+    }
+
+    fn tell_held(&mut self, uuid: Uuid, error: &TaskError) {
+        self.warn_paused(uuid, error);
+        let data = Data::Log { level: LogLevel::Error, step: None };
+        self.tell_activity(uuid.into(), None, (Stage::Log, error.to_string()), data);
+    }
+
+    /// Why a run in memory is held, if it is.
+    pub(crate) fn hold_of(&self, uuid: Uuid) -> Option<&TaskError> {
+        let durable = self.durable.as_ref().filter(|durable| durable.has_held)?;
+        let Some(Known::Live(id)) = durable.runs.get(&uuid) else { return None };
+        let hosting = self.runs[*self.places.get(id)?].hosting.as_ref()?;
+        hosting.holding.error.as_ref()
+    }
+
+    /// Holds a run for a person.
+    pub(crate) fn hold_run(&mut self, uuid: Uuid, hold: &Hold) -> Result<(), TaskError> {
+        let clock = self.host.clock.now();
+        if let Ok(id) = self.live(uuid) {
+            let place = self.places[&id];
+            if self.hold_of(uuid).is_none() {
+                self.hold_live(place, hold);
+            }
+            return Ok(());
+        }
+        let durable = self.durable_mut();
+        match durable.runs.get_mut(&uuid) {
+            Some(Known::Paused(error, Some(shelved))) => {
+                if error.kind() != ErrorKind::RunHeld {
+                    shelved.hold(&mut durable.page, clock, hold);
+                    *error = held(uuid, &hold.why());
+                }
+                Ok(())
+            }
+            Some(Known::Paused(error, None)) => Err(error.clone()),
+            Some(Known::Removed) => Err(run_removed(uuid)),
+            Some(_) => Err(run_over(uuid)),
+            None => Err(no_such_run(uuid)),
+        }
+    }
+
+    /// Lets a run that is held continue.
+    pub(crate) fn release_run(
+        &mut self,
+        uuid: Uuid,
+        by: &str,
+        why: Option<&str>,
+    ) -> Result<(), TaskError> {
+        let clock = self.host.clock.now();
+        if let Ok(id) = self.live(uuid) {
+            if self.hold_of(uuid).is_none() {
+                return Err(not_held(uuid));
+            }
+            let place = self.places[&id];
+            return self.release_live(place, clock, (by, why));
+        }
+        let durable = self.durable_mut();
+        let chain = match durable.runs.get_mut(&uuid) {
+            Some(Known::Paused(error, Some(shelved))) if error.kind() == ErrorKind::RunHeld => {
+                shelved.release(&mut durable.page, clock, (by, why));
+                shelved.chain().clone()
+            }
+            Some(Known::Paused(..)) => return Err(not_held(uuid)),
+            Some(Known::Removed) => return Err(run_removed(uuid)),
+            Some(_) => return Err(run_over(uuid)),
+            None => return Err(no_such_run(uuid)),
+        };
+        self.bring_back_from_log(uuid, chain);
+        Ok(())
+    }
+
+    fn release_live(
+        &mut self,
+        place: usize,
+        clock: Time,
+        (by, why): (&str, Option<&str>),
+    ) -> Result<(), TaskError> {
+        let id = self.runs[place].run.id();
+        let busy = self.effects.attempts(id, clock);
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return Ok(());
+        };
+        let uuid = hosting.uuid();
+        if hosting.holding.is_broken && !busy.is_empty() {
+            return Err(still_busy(uuid, &busy));
+        }
+        hosting.journal.released(&mut durable.page, clock, by, why);
+        hosting.holding.error = None;
+        let counts = std::mem::take(&mut hosting.holding.is_by_limit);
+        hosting.holding.releases = hosting.holding.releases.saturating_add(u32::from(counts));
+        if let Some(watched) = &self.watched {
+            watched.double_turns(id, hosting.holding.releases);
+        }
+        if !hosting.holding.is_broken {
+            let parked = self.effects.parked_by_hold(id);
+            parked.into_iter().for_each(|call| self.queue_up(call));
+            self.line_up(place);
+            return Ok(());
+        }
+        self.bring_back_broken(place);
+        Ok(())
+    }
+
+    /// Replays a run whose code was interrupted. What is known of its steps is in its log.
+    fn bring_back_broken(&mut self, place: usize) {
+        let id = self.runs[place].run.id();
+        let Some(hosting) = &self.runs[place].hosting else { return };
+        let (uuid, chain) = (hosting.uuid(), hosting.journal.chain.clone());
+        self.forget_steps(id);
+        self.end_trial(id, None);
+        self.bring_back_from_log(uuid, chain);
+    }
+
+    /// Whether a run in memory is held.
+    pub(crate) fn is_run_held(&self, run: RunId) -> bool {
+        let has_held = self.durable.as_ref().is_some_and(|durable| durable.has_held);
+        has_held
+            && self.places.get(&run).is_some_and(|place| {
+                let hosting = self.runs[*place].hosting.as_ref();
+                hosting.is_some_and(|hosting| hosting.holding.error.is_some())
+            })
+    }
+
+    /// Replays a run whose last records may not be in its file yet.
+    fn bring_back_from_log(&mut self, uuid: Uuid, chain: Chain) {
+        self.hand_in();
+        if let Err(error) = self.durable_mut().log.catch_up() {
+            return self.pause(uuid, log_failed(error), None);
+        }
+        let whole = chain.clone();
+        self.bring_back(uuid, chain, &|durable| durable.read_whole(&whole));
+    }
+
+    /// Cancels a run that is held, which releases it; or ends it, if it was cancelled before. `false`: it is not held.
+    pub(crate) fn cancel_held(&mut self, uuid: Uuid) -> Result<bool, TaskError> {
+        let clock = self.host.clock.now();
+        if let Ok(id) = self.live(uuid) {
+            let place = self.places[&id];
+            let Some(hosting) = &mut self.runs[place].hosting else { return Ok(false) };
+            let is_broken = hosting.holding.is_broken;
+            if hosting.holding.error.is_none() {
+                return Ok(false);
+            }
+            if is_broken && hosting.is_cancelled() {
+                let chain = hosting.journal.chain.clone();
+                self.forget_steps(id);
+                self.end_trial(id, None);
+                return self.force_end_of_log(uuid, chain).map(|()| true);
+            }
+            if is_broken {
+                // As with any cancel, the run does not wait for its steps: what they give comes too late.
+                self.forget_steps(id);
+                let Some(hosting) = &mut self.runs[place].hosting else { return Ok(false) };
+                // Recorded before it is replayed, so that no limit stops the replay.
+                let Some(durable) = &mut self.durable else { return Ok(false) };
+                hosting.journal.cancelled(&mut durable.page, (clock, 0), Cancel::Unwinds);
+            }
+            self.release_live(place, clock, ("cancel", None))?;
+            return Ok(is_broken);
+        }
+        let durable = self.durable_mut();
+        if let Some(chain) = durable.held_and_cancelled(uuid)? {
+            return self.force_end_of_log(uuid, chain).map(|()| true);
+        }
+        let chain = match durable.runs.get_mut(&uuid) {
+            Some(Known::Paused(error, Some(shelved))) if error.kind() == ErrorKind::RunHeld => {
+                shelved.cancel(&mut durable.page, clock);
+                shelved.release(&mut durable.page, clock, ("cancel", None));
+                shelved.chain().clone()
+            }
+            _ => return Ok(false),
+        };
+        self.bring_back_from_log(uuid, chain);
+        Ok(true)
+    }
+
+    /// An error if a run in memory has too many unread messages for another one.
+    pub(crate) fn refuse_message(&mut self, place: usize, json: &str) -> Result<(), TaskError> {
+        let Some(limits) = self.settings.run_limits else { return Ok(()) };
+        let hosted = &mut self.runs[place];
+        let (run, Some(hosting)) = (&hosted.run, &mut hosted.hosting) else { return Ok(()) };
+        let (uuid, bytes) = (hosting.uuid(), &mut hosting.holding.message_bytes);
+        let most = limits.message_bytes.map_or(usize::MAX, |most| most as usize);
+        limits.refuse_message(uuid, json.len(), run.unread_count(), || {
+            if bytes.saturating_add(json.len()) > most {
+                *bytes = run.unread().map(json_len).sum();
+            }
+            *bytes
+        })?;
+        *bytes = bytes.saturating_add(json.len());
+        Ok(())
+    }
+
+    /// Whether a run that was left unfinished is to be held instead of being replayed, by its log or by a limit.
+    pub(crate) fn holds_at_start(&mut self, uuid: Uuid, chain: &Chain) -> bool {
+        if chain.bytes() <= SHORT_LOG {
+            return false;
+        }
+        let usage = Usage { records: chain.seq(), log_bytes: chain.bytes(), ..Usage::default() };
+        let limits = self.settings.run_limits;
+        let is_large = limits.is_some_and(|limits| limits.overrun(usage, 0).is_some());
+        // Searching for a word is much faster than reading the records.
+        if !is_large && !self.durable_mut().may_be_held(uuid) {
+            return false;
+        }
+        let Ok(state) = self.durable_mut().read_holds(uuid) else { return false };
+        if let Some(why) = &state.held {
+            self.shelve_held(uuid, Shelved::bare(chain.clone()), held(uuid, why));
+            return true;
+        }
+        let limits = limits.filter(|_| !state.is_cancelled);
+        let overrun = limits.and_then(|limits| limits.overrun(usage, state.releases));
+        let Some(overrun) = overrun else { return false };
+        self.hold_shelved(uuid, Shelved::bare(chain.clone()), &Hold::Limit(overrun));
+        true
+    }
+
+    /// Holds a run that is not in memory, and records that.
+    pub(crate) fn hold_shelved(&mut self, uuid: Uuid, mut shelved: Box<Shelved>, hold: &Hold) {
+        let clock = self.host.clock.now();
+        shelved.hold(&mut self.durable_mut().page, clock, hold);
+        self.shelve_held(uuid, shelved, held(uuid, &hold.why()));
+        self.hand_in();
+    }
+
+    /// Leaves a run that is held where it is.
+    pub(crate) fn shelve_held(&mut self, uuid: Uuid, shelved: Box<Shelved>, error: TaskError) {
+        self.tell_held(uuid, &error);
+        self.durable_mut().runs.insert(uuid, Known::Paused(error, Some(shelved)));
+    }
+}
+
+impl Durable {
+    /// Where the log of a run ends that is held, not in memory, and was cancelled.
+    fn held_and_cancelled(&self, uuid: Uuid) -> Result<Option<Chain>, TaskError> {
+        let Some(Known::Paused(error, Some(shelved))) = self.runs.get(&uuid) else {
+            return Ok(None);
+        };
+        if error.kind() != ErrorKind::RunHeld {
+            return Ok(None);
+        }
+        let is_cancelled = match shelved.is_bare() {
+            true => self.read_holds(uuid).map_err(log_failed)?.is_cancelled,
+            false => shelved.is_cancelled(),
+        };
+        Ok(is_cancelled.then(|| shelved.chain().clone()))
+    }
+
+    /// Whether the file of a run has a record of a hold, or something that looks like one.
+    fn may_be_held(&self, uuid: Uuid) -> bool {
+        let file = RunFile::open(&*self.disk, &self.root, uuid);
+        file.and_then(|file| file.contains(b"\"type\":\"RunHeld\"")).unwrap_or(true)
+    }
+
+    /// Whether a log says that its run is held. Nothing of the log is kept in memory.
+    fn read_holds(&self, uuid: Uuid) -> Result<HoldState, LogError> {
+        let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;
+        let mut state = HoldState::default();
+        while let Some(record) = reader.next() {
+            state.add(&Record::read(&record?));
+        }
+        Ok(state)
+    }
+}
+
+impl StuckTask {
+    /// For how many seconds it has had its turn.
+    fn secs(&self) -> u64 {
+        self.running_for.as_secs()
+    }
+
+    /// As the next process is told it.
+    fn marked(&self) -> Option<LongTurn> {
+        Some(LongTurn { run: self.uuid?, tid: self.tid.0, secs: self.secs() })
+    }
+}
+
+fn json_len(value: &tiffany_kernel::Value) -> usize {
+    value.borrow::<Json>().map_or(0, |json| json.0.len())
+}

@@ -1,0 +1,146 @@
+//! Removing and compacting runs from the program that drives the runtime.
+
+use crate::retention::facts::Memory;
+use crate::retention::keeper::collect_blobs;
+use crate::retention::keeper::plan;
+use crate::retention::keeper::resting;
+use crate::retention::plan::Plan;
+use crate::retention::work::{Ask, Pruned};
+use crate::runtime::Runtime;
+use crate::runtime::durable_runs::DurableRun;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+use tiffany_log::{Collected, Disk, View};
+use tiffany_records::RunError;
+use tiffany_records::request::Request;
+use tiffany_records::retention::Retention;
+
+impl Ask for Runtime {
+    fn request(&mut self, request: Request) -> Result<tiffany_records::request::Answer, TaskError> {
+        self.carry_out(request)
+    }
+}
+
+impl Runtime {
+    /// Removes a durable run that is over. Its id stays known: starting it again is an error, and runs nothing. It is safe once the log has it
+    /// ([`flush`](Runtime::flush) waits for that).
+    ///
+    /// ```
+    /// use tiffany::{Runtime, TaskError};
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("tiffany-doc-remove-{}", std::process::id()));
+    /// let mut runtime = Runtime::builder()
+    ///     .log_dir(&dir)
+    ///     .register("greet", |name: String| async move { Ok::<_, TaskError>(format!("hello {name}")) })
+    ///     .build()?;
+    /// let run = runtime.submit::<String>("greet", "greet-1", &"Ada")?;
+    /// assert_eq!(runtime.wait_for(&run)?, "hello Ada");
+    /// runtime.remove(&run)?;
+    /// let again = runtime.submit::<String>("greet", "greet-1", &"Ada");
+    /// assert!(again.is_err_and(|error| error.code() == "TFY0130"));
+    /// # drop(runtime);
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn remove<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
+        crate::retention::work::remove(self, run.uuid()).map_err(RunError::Failed)?;
+        self.hand_in();
+        Ok(())
+    }
+
+    /// Compacts a durable run that is over: what it was started with and what came of it is left. It is read and checked on this thread, and is safe when this
+    /// comes back.
+    #[track_caller]
+    pub fn compact<T>(&mut self, run: &DurableRun<T>) -> Result<Pruned, RunError> {
+        self.flush()?;
+        let pruned = self.compact_now(run.uuid())?;
+        self.flush()?;
+        Ok(pruned)
+    }
+
+    /// The same without waiting for the log.
+    pub(crate) fn compact_now(&mut self, run: Uuid) -> Result<Pruned, RunError> {
+        let mut pruned = self.compact_several(&[run])?;
+        match pruned.refused.pop() {
+            Some((_, error)) => Err(RunError::Failed(error)),
+            None => Ok(pruned),
+        }
+    }
+
+    /// The same for several runs; those that are damaged are left, and told.
+    pub(crate) fn compact_several(&mut self, runs: &[Uuid]) -> Result<Pruned, RunError> {
+        let view = self.look()?;
+        let runs = resting(&view, runs).map_err(RunError::Failed)?;
+        let mut pruned = Pruned::default();
+        pruned.compact(self, &view, &runs).map_err(RunError::Failed)?;
+        Ok(pruned)
+    }
+
+    /// What these rules would do now. Nothing is changed.
+    #[track_caller]
+    pub fn plan(&mut self, rules: &[Retention]) -> Result<Plan, RunError> {
+        self.flush()?;
+        self.plan_at(&self.look()?, rules)
+    }
+
+    fn plan_at(&self, view: &View, rules: &[Retention]) -> Result<Plan, RunError> {
+        let now = self.host.clock.now();
+        plan(&mut Memory::default(), view, rules, now).map_err(RunError::Failed)
+    }
+
+    /// Does what rules say, now and on this thread. [`Builder::retention`](crate::runtime::builder::Builder::retention) lets it be done again and again, in the background.
+    #[track_caller]
+    pub fn prune(&mut self, rules: &[Retention]) -> Result<Pruned, RunError> {
+        self.prune_planned(rules).map(|(_, pruned)| pruned)
+    }
+
+    /// The same, with what was planned.
+    #[track_caller]
+    pub(crate) fn prune_planned(
+        &mut self,
+        rules: &[Retention],
+    ) -> Result<(Plan, Pruned), RunError> {
+        self.flush()?;
+        let (plan, mut pruned) = self.prune_now(rules)?;
+        self.flush()?;
+        if !pruned.is_empty() {
+            pruned.collect(self).map_err(RunError::Failed)?;
+        }
+        Ok((plan, pruned))
+    }
+
+    /// The same without waiting for the log, and without its blobs.
+    pub(crate) fn prune_now(&mut self, rules: &[Retention]) -> Result<(Plan, Pruned), RunError> {
+        let view = self.look()?;
+        let plan = self.plan_at(&view, rules)?;
+        let mut pruned = Pruned::default();
+        pruned.carry_out(self, &view, &plan).map_err(RunError::Failed)?;
+        Ok((plan, pruned))
+    }
+
+    /// Removes blobs that no run names. [`prune`](Runtime::prune) does so by itself.
+    #[track_caller]
+    pub fn collect_blobs(&mut self) -> Result<Collected, RunError> {
+        self.flush()?;
+        self.collect_now()
+    }
+
+    /// The same without waiting for the log.
+    pub(crate) fn collect_now(&mut self) -> Result<Collected, RunError> {
+        collect_blobs(self).map_err(RunError::Failed)
+    }
+
+    fn look(&self) -> Result<View, RunError> {
+        let Some((disk, root)) = self.log_place() else {
+            let message = "this runtime has no log; give its builder a `log_dir`";
+            return Err(RunError::Failed(TaskError::new(ErrorKind::LogFailed, message)));
+        };
+        Ok(View::open(disk, &root)?)
+    }
+
+    /// Where the log is.
+    pub(crate) fn log_place(&self) -> Option<(Arc<dyn Disk>, PathBuf)> {
+        self.durable.as_ref().map(crate::runtime::hosting::Durable::place)
+    }
+}

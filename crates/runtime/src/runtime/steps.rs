@@ -1,0 +1,764 @@
+//! Steps under way: each stands in its queue, is written down when it leaves, begins when that is safe, and is tried
+//! again or told to its task when the attempt is over. The work itself is done elsewhere.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, Stage, TaskError, Tid, Time, Value};
+
+use crate::calls::step::StepWork;
+use crate::host::attempt::Kind;
+use crate::host::attempt::{Attempt, Identity, StepError, StepJob, Stop, Tried, Worth};
+use crate::host::chunks::Chunks;
+use crate::host::entropy::mixed;
+use crate::host::inbox::Inbox;
+use crate::host::showing::Onlookers;
+use crate::host::slots::{Slot, Slots};
+use crate::host::trace::Tracer;
+use crate::metrics::meter::MOST_NAMES;
+use crate::metrics::meters::AttemptOutcome;
+use crate::metrics::standing::{EffectStates, SlotUsage};
+use crate::run_log::replay::script::Begun;
+use crate::runtime::Runtime;
+use crate::runtime::builder::Builder;
+use crate::runtime::commit::AfterCommit;
+use crate::runtime::step_queue::{Next, Queue};
+use tiffany_log::mutation::Mutation;
+use tiffany_records::activity::{Data, StepData};
+
+/// All steps of a runtime that are not over.
+#[derive(Default)]
+pub(crate) struct Effects {
+    pub(crate) steps: BTreeMap<CallRef, Underway>,
+    queues: Vec<(String, Queue)>,
+    slots: Slots<CallRef>,
+    timers: BTreeSet<(Time, Due)>,
+    late: u64,
+    pub(crate) late_checkpoints: u64,
+    chunks: Option<Arc<Chunks>>,
+    /// Nothing begins any more.
+    is_closed: bool,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Step(CallRef),
+    Queue(usize),
+}
+
+/// A step that is not over.
+pub(crate) struct Underway {
+    pub(crate) work: StepWork,
+    pub(crate) key: Arc<str>,
+    birth: u64,
+    /// Where its jitter comes from.
+    seed: u64,
+    /// What its work has kept, as JSON.
+    checkpoint: Option<Arc<str>>,
+    /// An attempt was given up in the middle, and may yet have its way.
+    in_doubt: bool,
+    pub(crate) queue: Option<usize>,
+    /// The number of the last attempt, and how many failed.
+    pub(crate) attempt: u64,
+    failures: u64,
+    pub(crate) state: State,
+    /// What it may block a thread with, from the moment it is granted until the work takes it along.
+    slot: Option<Slot>,
+    timer: Option<Time>,
+    /// When its task asked for it, when it last came to its queue, and when the last attempt began.
+    asked: Time,
+    queued: Time,
+    launched: Time,
+}
+
+/// Where a step stands.
+pub(crate) enum State {
+    /// In its queue, or on the way there.
+    Queued,
+    /// It has left its queue, and waits for a slot.
+    Slotless,
+    /// It failed, and waits until it is tried again.
+    Waiting,
+    /// It was cut off, and a person is to say what came of it.
+    InDoubt,
+    /// Its attempt may begin; the log does not have that yet.
+    Uncommitted,
+    /// It runs, or will as soon as a thread takes it.
+    Running { attempt: Attempt, stop: Option<Stop> },
+}
+
+impl State {
+    /// Whether the log says that an attempt has begun.
+    pub(crate) fn is_out(&self) -> bool {
+        matches!(self, State::Uncommitted | State::Running { .. })
+    }
+}
+
+/// What a step is called in the world, and what the log knows of it.
+struct Known {
+    key: String,
+    birth: u64,
+    seed: u64,
+    begun: Begun,
+}
+
+impl Effects {
+    pub(crate) fn new(settings: &Builder) -> Effects {
+        let queues = settings.queues.iter();
+        let queues = queues.map(|(name, settings)| (name.clone(), Queue::new(*settings)));
+        let mut effects = Effects::default();
+        effects.queues = queues.collect();
+        effects.slots = Slots::new(settings.step_slots);
+        effects.chunks = settings.on_chunk.as_ref().map(|hook| Chunks::new(Arc::clone(hook)));
+        effects
+    }
+
+    /// Keeps what the work of a step wants to find again. `false`: nobody waits for this attempt.
+    pub(crate) fn keep(&mut self, call: CallRef, number: u64, json: &str) -> bool {
+        let Some(step) = self.steps.get_mut(&call) else { return false };
+        let is_awaited = step.is_awaited(number);
+        if is_awaited {
+            step.checkpoint = Some(json.into());
+        }
+        is_awaited
+    }
+
+    /// What the log has of the attempts at a step, if there is one.
+    pub(crate) fn begun(&self, call: CallRef) -> Option<Begun> {
+        let step = self.steps.get(&call)?;
+        let is_open = step.state.is_out() || matches!(step.state, State::InDoubt);
+        Some(Begun {
+            attempt: step.attempt,
+            is_open,
+            cut_off: step.in_doubt,
+            failures: step.failures,
+            retry_at: step.timer.filter(|_| matches!(step.state, State::Waiting)),
+            checkpoint: step.checkpoint.clone(),
+            is_refused: false,
+        })
+    }
+
+    /// From now on nothing begins.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Whether work is being done, or is about to be.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.steps.values().any(|step| step.state.is_out())
+    }
+
+    /// Whether work is being done.
+    pub(crate) fn is_running(&self) -> bool {
+        self.steps.values().any(|step| matches!(step.state, State::Running { .. }))
+    }
+
+    /// When the next timer is due.
+    #[inline]
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.timers.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// How many steps are in which state.
+    pub(crate) fn states(&self) -> EffectStates {
+        let mut states = EffectStates::default();
+        for step in self.steps.values() {
+            states.0[match step.state {
+                State::Queued | State::Slotless => 0,
+                State::Waiting => 1,
+                State::InDoubt => 2,
+                State::Uncommitted => 3,
+                State::Running { .. } => 4,
+            }] += 1;
+        }
+        states
+    }
+
+    /// Each queue, with how many wait in it and how many have left it and are under way.
+    pub(crate) fn queue_lengths(&self) -> Vec<(String, usize, usize)> {
+        let queues = self.queues.iter().take(MOST_NAMES);
+        queues.map(|(name, queue)| (name.clone(), queue.waiting(), queue.under_way())).collect()
+    }
+
+    /// How the slots for blocking steps are used.
+    pub(crate) fn slot_usage(&self) -> SlotUsage {
+        self.slots.usage()
+    }
+
+    /// How many steps wait for nothing but time, or for others.
+    pub(crate) fn parked(&self) -> usize {
+        self.steps.values().filter(|step| !step.state.is_out()).count()
+    }
+
+    /// The attempts at steps of a run that are under way or are about to be, and for how long each has run.
+    pub(crate) fn attempts(&self, run: RunId, now: Time) -> Vec<String> {
+        let of_run =
+            self.steps.iter().filter(|(call, step)| call.run == run && step.state.is_out());
+        let named = of_run.map(|(_, step)| {
+            format!("`{}` for {:.1} s so far", step.work.name, step.worked(now).as_secs_f64())
+        });
+        named.collect()
+    }
+
+    /// The steps of a run that wait for nothing but its release.
+    pub(crate) fn parked_by_hold(&self, run: RunId) -> Vec<CallRef> {
+        let parked = |step: &Underway| matches!(step.state, State::Waiting) && step.timer.is_none();
+        let of_run = self.steps.iter().filter(|(call, _)| call.run == run);
+        of_run.filter(|(_, step)| parked(step)).map(|(call, _)| *call).collect()
+    }
+
+    /// Whether steps of a run are under way that end by themselves.
+    pub(crate) fn is_busy(&self, run: RunId) -> bool {
+        let mut steps = self.steps.iter().filter(|(call, _)| call.run == run);
+        steps.any(|(_, step)| !matches!(step.state, State::InDoubt))
+    }
+
+    fn arm(&mut self, call: CallRef, at: Option<Time>) {
+        let Some(step) = self.steps.get_mut(&call) else { return };
+        if let Some(armed) = std::mem::replace(&mut step.timer, at) {
+            self.timers.remove(&(armed, Due::Step(call)));
+        }
+        if let Some(at) = at {
+            self.timers.insert((at, Due::Step(call)));
+        }
+    }
+
+    /// The next attempt at a step, as its work sees it.
+    fn attempt(
+        &self,
+        call: CallRef,
+        step: &Underway,
+        inbox: &Arc<Inbox>,
+        onlookers: Onlookers,
+        span: tracing::Span,
+    ) -> Attempt {
+        let identity = Identity {
+            call,
+            name: step.work.name,
+            key: Arc::clone(&step.key),
+            number: step.attempt,
+            kind: step.work.kind,
+            birth: step.birth,
+            checkpoint: step.checkpoint.clone(),
+            span,
+        };
+        Attempt::new(identity, inbox, self.chunks.as_ref(), onlookers)
+    }
+
+    /// The clock stepped ahead to this moment. An attempt that is being made has as much time left as it had.
+    pub(crate) fn clock_stepped(&mut self, now: Time, by: Duration) {
+        let before = Time::from_nanos(now.saturating_since(Time::ZERO + by).as_nanos() as u64);
+        for (call, step) in &mut self.steps {
+            let State::Running { attempt, .. } = &step.state else { continue };
+            attempt.clock_stepped(before, by);
+            step.launched = step.launched + by;
+            if let Some(armed) = step.timer {
+                self.timers.remove(&(armed, Due::Step(*call)));
+                self.timers.insert((armed + by, Due::Step(*call)));
+                step.timer = Some(armed + by);
+            }
+        }
+    }
+
+    /// The attempt is over: its place in the queue is another's, and so is a slot that it has not used.
+    pub(crate) fn attempt_over(&mut self, call: CallRef) {
+        self.arm(call, None);
+        let Some(step) = self.steps.get_mut(&call) else { return };
+        let state = std::mem::replace(&mut step.state, State::Waiting);
+        if let Some(slot) = step.slot.take() {
+            self.slots.give_back(slot);
+        }
+        if let State::Slotless = state {
+            self.slots.leave(call);
+        }
+        match (state, step.queue) {
+            (State::Queued, Some(queue)) => self.queues[queue].1.leave(call),
+            (State::Slotless | State::Uncommitted | State::Running { .. }, Some(queue)) => {
+                self.queues[queue].1.over();
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Runtime {
+    /// How many results of steps came too late so far: after their timeout, or when nobody waited for them any more.
+    pub fn late_results(&self) -> u64 {
+        self.effects.late
+    }
+
+    /// A task makes a step.
+    pub(crate) fn begin_step(&mut self, call: CallRef, work: StepWork) {
+        let queue = match &work.queue {
+            None => None,
+            Some(name) => match self.effects.queues.iter().position(|(known, _)| known == name) {
+                None => {
+                    let message =
+                        format!("there is no queue `{name}`; make it with `Builder::queue`");
+                    let error = TaskError::new(ErrorKind::BadArgument, message);
+                    return self.complete(call.run, Completion::Call(call, Err(error)));
+                }
+                known => known,
+            },
+        };
+        let Some(Known { key, birth, seed, begun }) = self.identity(call) else { return };
+        let in_doubt =
+            begun.is_open && work.kind == Kind::AtMostOnce && !Mutation::DoubtIgnored.is_on();
+        if in_doubt && !work.holds_in_doubt {
+            let message =
+                format!("the process ended while attempt {} was under way", begun.attempt);
+            let mut error = TaskError::new(ErrorKind::InDoubt, message);
+            error.add_call(work.name, work.at.clone());
+            return self.complete(call.run, Completion::Call(call, Err(error)));
+        }
+        let attempt = if Mutation::AttemptsForgotten.is_on() { 0 } else { begun.attempt };
+        let failures = if Mutation::FailuresForgotten.is_on() { 0 } else { begun.failures };
+        let is_cut_off = begun.cut_off || begun.is_open;
+        let is_held = in_doubt;
+        // What a database knows, the next attempt finds there.
+        let in_doubt = is_cut_off && work.tells_doubt && work.kind != Kind::Transactional;
+        let now = self.host.clock.now();
+        let step = Underway {
+            work,
+            key: key.into(),
+            birth,
+            seed,
+            checkpoint: begun.checkpoint,
+            in_doubt,
+            queue,
+            attempt,
+            failures,
+            state: if is_held { State::InDoubt } else { State::Waiting },
+            slot: None,
+            timer: None,
+            asked: now,
+            queued: now,
+            launched: now,
+        };
+        self.effects.steps.insert(call, step);
+        if is_held {
+            return;
+        }
+        match begun.retry_at {
+            Some(due) if due > now => self.effects.arm(call, Some(due)),
+            _ => self.queue_up(call),
+        }
+    }
+
+    /// `None`: nobody waits for this call.
+    fn identity(&mut self, call: CallRef) -> Option<Known> {
+        let hosted = &mut self.runs[*self.places.get(&call.run)?];
+        let Some(hosting) = &mut hosted.hosting else {
+            let (key, seed) = (self.host.entropy.uuid().to_string(), self.host.entropy.seed());
+            return Some(Known { key, birth: seed, seed, begun: Begun::default() });
+        };
+        let seq = hosting.journal.seq_of(call)?;
+        let mut key = hosting.journal.key_of(call)?.to_string();
+        if Mutation::KeyChanges.is_on() {
+            key = format!("{key}{}", self.host.clock.now().as_nanos() % 10);
+        }
+        let begun = hosting.begun.remove(&seq).unwrap_or_default();
+        let (birth, seed) = (hosting.seed, mixed(hosting.seed ^ mixed(seq)));
+        Some(Known { key, birth, seed, begun })
+    }
+
+    pub(crate) fn queue_up(&mut self, call: CallRef) {
+        let is_closed = self.effects.is_closed;
+        let now = self.host.clock.now();
+        let is_held = self.is_run_held(call.run);
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        if is_held {
+            // It is queued when its run is released.
+            step.state = State::Waiting;
+            return;
+        }
+        step.state = State::Queued;
+        step.queued = now;
+        match step.queue {
+            // It waits for the next process.
+            None if is_closed => {}
+            None => self.await_slot(call),
+            Some(queue) => {
+                self.effects.queues[queue].1.join(call);
+                self.serve_queue(queue);
+            }
+        }
+    }
+
+    /// Lets those begin who may.
+    pub(crate) fn serve_queue(&mut self, queue: usize) {
+        if self.effects.is_closed {
+            return;
+        }
+        let now = self.host.clock.now();
+        loop {
+            match self.effects.queues[queue].1.next(now) {
+                Next::Leaves(call) => {
+                    self.await_slot(call);
+                }
+                Next::NotBefore(time) => {
+                    self.effects.timers.insert((time, Due::Queue(queue)));
+                    return;
+                }
+                Next::Nobody => return,
+            }
+        }
+    }
+
+    /// A step that left its queue begins when it has a slot, if it needs one.
+    fn await_slot(&mut self, call: CallRef) {
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        if let StepJob::Blocking(_) = step.work.job {
+            step.state = State::Slotless;
+            let Some(slot) = self.effects.slots.take_or_wait(call) else { return };
+            step.slot = Some(slot);
+        }
+        self.begin_attempt(call);
+    }
+
+    /// Lets those begin that wait for a slot, as far as there are any.
+    fn serve_slots(&mut self) {
+        while !self.effects.is_closed
+            && let Some((call, slot)) = self.effects.slots.next()
+        {
+            if let Some(step) = self.effects.steps.get_mut(&call) {
+                step.slot = Some(slot);
+                self.begin_attempt(call);
+            }
+        }
+    }
+
+    /// An attempt has left its queue or returned its slot: lets others begin.
+    pub(crate) fn serve_waiting(&mut self, queue: Option<usize>) {
+        if let Some(queue) = queue {
+            self.serve_queue(queue);
+        }
+        self.serve_slots();
+    }
+
+    /// An attempt is recorded, and begins when its record is durable.
+    fn begin_attempt(&mut self, call: CallRef) {
+        let now = self.host.clock.now();
+        if self.is_run_held(call.run) {
+            return self.effects.attempt_over(call);
+        }
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        if step.queue.is_some() || matches!(step.state, State::Slotless) {
+            let waited = now.saturating_since(step.queued);
+            self.host.inbox.meters.waited.queue.0.observe_time(waited);
+        }
+        step.attempt = step.attempt.saturating_add(1);
+        step.state = State::Uncommitted;
+        let (attempt, kind) = (step.attempt, step.work.kind);
+        let is_durable = self.write_effect(call, |journal, page, (tid, clock, _)| {
+            if !Mutation::AttemptNotRecorded.is_on() {
+                journal.effect_start(page, tid, clock, call, attempt);
+            }
+        });
+        let is_durable = is_durable && !Mutation::EffectBeforeCommit.is_on();
+        match &mut self.durable {
+            Some(durable) if is_durable && kind != Kind::Pure => {
+                durable.after_commit.push(AfterCommit::Attempt(call, attempt));
+            }
+            _ => self.launch(call, attempt),
+        }
+    }
+
+    /// Writes a line about a step, if its run is durable.
+    pub(crate) fn write_effect(
+        &mut self,
+        call: CallRef,
+        write: impl FnOnce(
+            &mut crate::run_log::journal::Journal,
+            &mut crate::run_log::page::Page,
+            (Tid, Time, u64),
+        ),
+    ) -> bool {
+        let now = self.host.clock.now();
+        let Some(place) = self.places.get(&call.run) else { return false };
+        let hosted = &mut self.runs[*place];
+        let Some(durable) = &mut self.durable else { return false };
+        let step = hosted.write_records(&mut durable.page);
+        hosted.run.set_clock(now);
+        let tid = hosted.run.caller(call).unwrap_or(Tid(1));
+        let clock = hosted.run.clock();
+        let Some(hosting) = &mut hosted.hosting else { return false };
+        write(&mut hosting.journal, &mut durable.page, (tid, clock, step));
+        true
+    }
+
+    /// An attempt begins, unless it was taken back meanwhile.
+    pub(crate) fn launch(&mut self, call: CallRef, number: u64) {
+        let now = self.host.clock.now();
+        let Some(step) = self.effects.steps.get(&call) else { return };
+        if step.attempt != number || !matches!(step.state, State::Uncommitted) {
+            return;
+        }
+        let Some(place) = self.places.get(&call.run) else { return };
+        let hosted = &self.runs[*place];
+        let (hub, task_id) = (self.host.hub.clone(), hosted.task_id());
+        let tid = hosted.run.caller(call).unwrap_or(Tid(1));
+        let onlookers = Onlookers { hub, task_id, tid };
+        let span = self.host.tracer.attempt(call.run, tid, (step.work.name, &step.key, number));
+        let attempt = self.effects.attempt(call, step, &self.host.inbox, onlookers, span);
+        let told = (Stage::ToolExecutionStart, step.work.name);
+        let data = StepData::new(step.work.name, &step.key, number);
+        self.tell_activity(task_id, Some(tid), told, Data::Step(data));
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        let what = (call, step.work.name, step.work.at.clone());
+        let kept = self.durable.as_ref().map(|durable| step.work.job.keeping(&durable.dir_lock));
+        let job = kept.as_ref().unwrap_or(&step.work.job);
+        let given = (attempt.clone(), step.slot.take());
+        let stop = self.host.start_attempt(what, given, job);
+        step.launched = now;
+        let begun = attempt.begun().unwrap_or(now);
+        let due = step.next_check(begun, begun);
+        step.state = State::Running { attempt, stop };
+        self.effects.arm(call, due);
+    }
+
+    /// An attempt has its result, and its thread is free.
+    pub(crate) fn attempted(
+        &mut self,
+        call: CallRef,
+        number: u64,
+        tried: Tried,
+        slot: Option<Slot>,
+    ) {
+        if let Some(slot) = slot {
+            self.effects.slots.give_back(slot);
+        }
+        let step = self.effects.steps.get(&call);
+        if !step.is_some_and(|step| step.is_awaited(number)) {
+            self.effects.late += 1;
+            self.host.inbox.meters.late.add(1);
+            if let Some(place) = self.places.get(&call.run) {
+                self.runs[*place].run.count_late();
+            }
+            return self.serve_slots();
+        }
+        self.attempt_over(call, tried);
+    }
+
+    /// Tells the task, or tries again later.
+    pub(crate) fn attempt_over(&mut self, call: CallRef, mut tried: Tried) {
+        let now = self.host.clock.now();
+        let Some(step) = self.effects.steps.get(&call) else { return };
+        let worked = step.worked(now);
+        if let State::Running { attempt, .. } = &step.state {
+            Tracer::attempt_over(attempt, tried.as_ref().err().map(|failed| &failed.error));
+        }
+        self.effects.attempt_over(call);
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        let queue = step.queue;
+        let meters = self.host.inbox.meters.effects.of(step.work.name);
+        let outcome = AttemptOutcome::of(tried.as_ref().map_err(|failed| &failed.error));
+        meters.attempted(outcome, worked);
+        if let Err(StepError { error, .. }) = &mut tried {
+            error.add_call(step.work.name, step.work.at.clone());
+            step.in_doubt |= step.work.tells_doubt && error.kind() == ErrorKind::InDoubt;
+        }
+        match tried {
+            Err(StepError { error, worth: Worth::Trying }) if step.fails_again(&error) => {
+                meters.retries.add(1);
+                let (attempt, failures) = (step.attempt, step.failures);
+                let wait = step.work.retry.as_ref().map(|retry| retry.wait(failures, step.seed));
+                let retry_at = now + wait.unwrap_or_default();
+                self.tell_attempt_over(call, Err(&error), Some(retry_at));
+                self.effects.arm(call, Some(retry_at));
+                self.write_effect(call, |journal, page, (tid, clock, _)| {
+                    let failed = (attempt, &error, retry_at);
+                    if !Mutation::FailureNotRecorded.is_on() {
+                        journal.effect_failed(page, (tid, clock), call, failed);
+                    }
+                });
+            }
+            tried => {
+                let waited = now.saturating_since(step.asked);
+                self.host.inbox.meters.waited.effect.0.observe_time(waited);
+                let result = tried.as_ref().map(drop).map_err(|failed| &failed.error);
+                self.tell_attempt_over(call, result, None);
+                let in_doubt = self.effects.steps.remove(&call).filter(|step| step.in_doubt);
+                let result = match tried {
+                    Ok(json) => Ok(Value::new(json)),
+                    Err(StepError { error, .. }) => Err(match in_doubt {
+                        Some(step) if error.kind() != ErrorKind::InDoubt => step.doubts(&error),
+                        _ => error,
+                    }),
+                };
+                self.complete(call.run, Completion::Call(call, result));
+            }
+        }
+        self.serve_waiting(queue);
+    }
+
+    /// Tells those who watch what came of an attempt.
+    fn tell_attempt_over(
+        &mut self,
+        call: CallRef,
+        result: Result<(), &TaskError>,
+        retry_at: Option<Time>,
+    ) {
+        let Some(place) = self.places.get(&call.run) else { return };
+        let Some(step) = self.effects.steps.get(&call) else { return };
+        let hosted = &self.runs[*place];
+        let (task_id, tid) = (hosted.task_id(), hosted.run.caller(call));
+        let mut data = StepData::new(step.work.name, &step.key, step.attempt);
+        let message = match result {
+            Ok(()) => step.work.name.into(),
+            Err(error) => format!("{}: {}", step.work.name, error.message()).into(),
+        };
+        data.code = result.err().map(|error| error.code().into());
+        data.retry_at = retry_at;
+        let told: (Stage, Cow<'static, str>) = (Stage::ToolExecutionComplete, message);
+        self.tell_activity(task_id, tid, told, Data::Step(data));
+    }
+
+    /// Nobody waits for a step any more.
+    pub(crate) fn abort_step(&mut self, call: CallRef) {
+        self.count_cut_off(call, AttemptOutcome::Cancelled);
+        self.stop_work(call);
+        self.effects.attempt_over(call);
+        if let Some(step) = self.effects.steps.remove(&call) {
+            self.serve_waiting(step.queue);
+            self.hand_in_held();
+        }
+    }
+
+    /// An attempt under way is left alone.
+    pub(crate) fn count_cut_off(&self, call: CallRef, outcome: AttemptOutcome) {
+        if let Some(step) = self.effects.steps.get(&call)
+            && matches!(step.state, State::Running { .. })
+        {
+            let time = step.worked(self.host.clock.now());
+            self.host.inbox.meters.effects.of(step.work.name).attempted(outcome, time);
+        }
+    }
+
+    /// Stops what can be stopped. `true`: the work had not begun.
+    fn stop_work(&mut self, call: CallRef) -> bool {
+        if let Some(Underway { state: State::Running { attempt, stop, .. }, .. }) =
+            self.effects.steps.get(&call)
+        {
+            attempt.give_up();
+            if let Some(stop) = stop {
+                stop.stop();
+            }
+        }
+        let Some(work) = self.host.abort_work(call) else { return false };
+        if let Some(slot) = work.into_slot() {
+            self.effects.slots.give_back(slot);
+        }
+        true
+    }
+
+    /// Forgets the steps of a run that is not there any more.
+    pub(crate) fn forget_steps(&mut self, run: RunId) {
+        let of_run = |call: &&CallRef| call.run == run;
+        let calls: Vec<CallRef> = self.effects.steps.keys().filter(of_run).copied().collect();
+        calls.into_iter().for_each(|call| self.abort_step(call));
+    }
+
+    /// Does what is due.
+    pub(crate) fn fire_effects(&mut self) {
+        let now = self.follow_wall_clock();
+        while let Some((time, due)) = self.effects.timers.first().copied()
+            && time <= now
+        {
+            self.effects.timers.pop_first();
+            match due {
+                Due::Queue(queue) => self.serve_queue(queue),
+                Due::Step(call) => self.step_due(call, now),
+            }
+        }
+        self.hand_in();
+    }
+
+    fn step_due(&mut self, call: CallRef, now: Time) {
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        step.timer = None;
+        let State::Running { attempt, .. } = &step.state else {
+            return self.queue_up(call);
+        };
+        // While it waits for a thread, neither its timeout nor its heartbeat counts.
+        let begun = attempt.begun().unwrap_or(now);
+        let sign = if attempt.has_beaten() { now } else { begun };
+        if let Some(due) = step.next_check(begun, sign).filter(|due| *due > now) {
+            return self.effects.arm(call, Some(due));
+        }
+        let heartbeat = step.work.heartbeat;
+        let is_over_time = step.work.timeout.is_some_and(|timeout| begun + timeout <= now);
+        let (number, kind) = (step.attempt, step.work.kind);
+        let what = match (is_over_time, step.work.timeout, heartbeat) {
+            (true, Some(timeout), _) => format!("took longer than {timeout:?}"),
+            (_, _, heartbeat) => format!("gave no sign for {:?}", heartbeat.unwrap_or_default()),
+        };
+        let never_began = self.stop_work(call);
+        if kind == Kind::AtMostOnce && !never_began && self.hold_in_doubt(call) {
+            return;
+        }
+        if let Some(step) = self.effects.steps.get_mut(&call) {
+            step.in_doubt |= step.work.tells_doubt && !never_began;
+        }
+        let error = |kind| TaskError::new(kind, format!("attempt {number} {what}"));
+        self.attempt_over(
+            call,
+            Err(match kind {
+                Kind::AtMostOnce if !never_began => StepError::last(error(ErrorKind::InDoubt)),
+                _ => StepError::passing(error(ErrorKind::TimedOut)),
+            }),
+        );
+    }
+}
+
+impl Underway {
+    /// When an attempt that began and last gave a sign at these moments is looked at next.
+    fn next_check(&self, begun: Time, sign: Time) -> Option<Time> {
+        let until = self.work.timeout.map(|timeout| begun + timeout);
+        let silence = self.work.heartbeat.map(|heartbeat| sign + heartbeat);
+        until.into_iter().chain(silence).min()
+    }
+
+    /// How long its attempt has worked so far.
+    fn worked(&self, now: Time) -> Duration {
+        let begun = match &self.state {
+            State::Running { attempt, .. } => attempt.begun().unwrap_or(now),
+            _ => self.launched,
+        };
+        now.saturating_since(begun)
+    }
+
+    /// Counts a failure, and says whether another attempt follows.
+    fn fails_again(&mut self, error: &TaskError) -> bool {
+        self.failures += 1;
+        self.work.retry.as_ref().is_some_and(|retry| retry.allows(self.failures, error))
+    }
+
+    /// Whether the attempt of this number is the one that is under way.
+    fn is_awaited(&self, number: u64) -> bool {
+        self.attempt == number && matches!(self.state, State::Running { .. })
+    }
+
+    /// The last error of a step of which an earlier attempt was given up, and may have had its way all the same.
+    fn doubts(&self, error: &TaskError) -> TaskError {
+        let message =
+            format!("{}; an attempt that was cut off may have had its way", error.message());
+        let mut error = TaskError::new(ErrorKind::InDoubt, message);
+        error.add_call(self.work.name, self.work.at.clone());
+        error
+    }
+}
+
+impl Drop for Effects {
+    fn drop(&mut self) {
+        // Nobody reads what they send any more.
+        for step in self.steps.values() {
+            if let State::Running { attempt, .. } = &step.state {
+                attempt.give_up();
+            }
+        }
+    }
+}
