@@ -15,7 +15,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use crate::calls::outside::{Finish, Origin, blocking, origin, outside};
+pub use crate::calls::outside::{Finish, blocking, outside};
+pub use crate::calls::work::{Origin, origin};
 pub use crate::durable::{Language, Wanted, Way};
 pub use crate::host::kept_handler::KeptHandler;
 pub use crate::host::owner_process::end_forked_child;

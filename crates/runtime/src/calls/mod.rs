@@ -29,4 +29,5 @@ pub(crate) mod sync;
 pub(crate) mod sys;
 pub(crate) mod task;
 pub(crate) mod waker;
+pub(crate) mod work;
 pub(crate) mod written;

@@ -1,14 +1,14 @@
 //! Work that is begun on the loop's thread and ends anywhere: a coroutine on somebody else's loop, a function in somebody else's pool. The
-//! kernel knows it as an effect. And work of any kind with the call it was made by, so that handlers of that language know it again.
+//! kernel knows it as an effect.
 
-use std::any::Any;
 use std::panic::Location;
 use std::sync::Arc;
 
 use tiffany_kernel::{CallRef, EffectWork, ErrorKind, Reply, SystemCall, TaskError, Value};
 
 use crate::calls::call::TryCall;
-use crate::calls::step::StepWork;
+use crate::calls::sys::blocking_work;
+use crate::calls::work::{Origin, Work};
 use crate::host::inbox::{Inbox, Letter};
 
 /// What begins it.
@@ -45,39 +45,6 @@ impl Drop for Finish {
     }
 }
 
-/// A call as its language has it.
-pub type Origin = Arc<dyn Any + Send + Sync>;
-
-/// Work, and the call it was made by.
-struct Attributed {
-    origin: Origin,
-    work: Box<dyn Any>,
-}
-
-/// The work alone.
-pub(crate) fn work(work: Box<dyn Any>) -> Box<dyn Any> {
-    match work.downcast::<Attributed>() {
-        Ok(attributed) => attributed.work,
-        Err(work) => work,
-    }
-}
-
-/// Whether it is work of this kind.
-pub(crate) fn is_work<W: 'static>(effect: &EffectWork) -> bool {
-    match effect.work.downcast_ref::<Attributed>() {
-        Some(attributed) => attributed.work.is::<W>(),
-        None => effect.work.is::<W>(),
-    }
-}
-
-/// The call that work was made by, as its language has it.
-pub fn origin(effect: &EffectWork) -> Option<&Origin> {
-    match effect.work.downcast_ref::<Attributed>() {
-        Some(attributed) => Some(&attributed.origin),
-        None => effect.work.downcast_ref::<StepWork>()?.origin.as_ref(),
-    }
-}
-
 /// A call that is answered with what came of such work. Whoever drops it sees to the end of the work, if there is a way to end it.
 #[track_caller]
 pub fn outside(
@@ -85,7 +52,7 @@ pub fn outside(
     origin: Origin,
     begin: impl FnOnce(Finish) + 'static,
 ) -> TryCall<Reply> {
-    let work = Box::new(Attributed { origin, work: Box::new(Outside(Box::new(begin))) });
+    let work = Work::Outside(Outside(Box::new(begin))).boxed(Some(origin));
     TryCall::new(SystemCall::Effect(EffectWork { name, about: None, work }))
 }
 
@@ -96,7 +63,6 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let mut effect = crate::calls::sys::blocking_work(function, Location::caller());
-    effect.work = Box::new(Attributed { origin, work: effect.work });
+    let effect = blocking_work(function, Some(origin), Location::caller());
     TryCall::new(SystemCall::Effect(effect))
 }

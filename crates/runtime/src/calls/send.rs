@@ -1,6 +1,7 @@
 //! Sending a message to another run of the same runtime.
 
 use crate::calls::call::TryCall;
+use crate::calls::work::Work;
 use serde::Serialize;
 use tiffany_kernel::{CallKind, EffectWork, SystemCall, Uuid};
 use tiffany_records::value::encode;
@@ -45,7 +46,7 @@ pub fn send(to: Uuid, name: &str, message: &impl Serialize) -> TryCall<()> {
         (Err(error), _) | (_, Err(error)) => return TryCall::bad_at(CallKind::Effect, error, at),
     };
     let about = format!("{{\"to\":\"{to}\",\"name\":{},\"message\":{json}}}", name.1);
-    let work = Box::new(Sending { to, name: name.0.into(), json });
+    let work = Work::Send(Sending { to, name: name.0.into(), json }).boxed(None);
     TryCall::new_at(
         SystemCall::Effect(EffectWork { name: "send", about: Some(about.into()), work }),
         at,

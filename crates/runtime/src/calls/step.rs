@@ -1,6 +1,8 @@
 //! Steps: work that a durable run does in the world. The result is written down; a resumed run gets it from
 //! there and does not do the work again.
 
+use crate::calls::work::Origin;
+use crate::calls::work::Work;
 use std::any::Any;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -174,8 +176,6 @@ pub(crate) struct StepWork {
     pub(crate) holds_in_doubt: bool,
     /// Whether an attempt that was cut off makes a later failure a doubt.
     pub(crate) tells_doubt: bool,
-    /// The call as another language has it.
-    pub(crate) origin: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// A step that is about to be made.
@@ -184,6 +184,8 @@ pub struct Step<T> {
     work: StepWork,
     at: &'static Location<'static>,
     input: Option<Result<String, TaskError>>,
+    /// The call as another language has it.
+    origin: Option<Origin>,
     value: PhantomData<fn() -> T>,
 }
 
@@ -202,9 +204,8 @@ impl<T> Step<T> {
             queue: None,
             holds_in_doubt: false,
             tells_doubt: false,
-            origin: None,
         };
-        Step { work, at, input: None, value: PhantomData }
+        Step { work, at, input: None, origin: None, value: PhantomData }
     }
 
     /// What the step is given. It is written down beside the name, and a resumed run that gives it something else
@@ -229,8 +230,8 @@ impl<T> Step<T> {
     }
 
     /// The call as another language has it.
-    pub(crate) fn with_origin(mut self, origin: Arc<dyn Any + Send + Sync>) -> Step<T> {
-        self.work.origin = Some(origin);
+    pub(crate) fn with_origin(mut self, origin: Origin) -> Step<T> {
+        self.origin = Some(origin);
         self
     }
 
@@ -334,7 +335,7 @@ impl<T: DeserializeOwned + 'static> IntoFuture for Step<T> {
 impl<T> Step<T> {
     /// The call, whose answer is read in any way.
     pub(crate) fn into_call<R, D>(self) -> TryCall<R, D> {
-        let Step { work, at, input, .. } = self;
+        let Step { work, at, input, origin, .. } = self;
         let name = work.name;
         if work.kind == Kind::AtMostOnce && work.retry.is_some() {
             let message =
@@ -357,6 +358,7 @@ impl<T> Step<T> {
             }
         };
         let about = about.map(Into::into);
-        TryCall::new_at(SystemCall::Effect(EffectWork { name, about, work: Box::new(work) }), at)
+        let work = Work::Step(work).boxed(origin);
+        TryCall::new_at(SystemCall::Effect(EffectWork { name, about, work }), at)
     }
 }

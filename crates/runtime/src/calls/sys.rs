@@ -1,6 +1,8 @@
 //! The calls a task can make, as functions. Each is named as its `SystemCall` in the kernel and as its
 //! tag in traces, so one search finds both ends. Handles have their own files.
 
+use crate::calls::work::Origin;
+use crate::calls::work::Work;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::future::Future;
@@ -25,7 +27,7 @@ use crate::calls::future_task::{Fallible, FutureTask, Plain};
 use crate::calls::group::Group;
 use crate::calls::task::Task;
 use crate::host::inbox::Remote;
-use crate::host::pool::{Job, Work};
+use crate::host::pool::{Job, PoolWork};
 
 /// Lets the others run first.
 ///
@@ -421,11 +423,15 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    TryCall::new(SystemCall::Effect(blocking_work(work, Location::caller())))
+    TryCall::new(SystemCall::Effect(blocking_work(work, None, Location::caller())))
 }
 
 /// The same as an effect.
-pub(crate) fn blocking_work<T, F>(work: F, at: &'static Location<'static>) -> EffectWork
+pub(crate) fn blocking_work<T, F>(
+    work: F,
+    origin: Option<Origin>,
+    at: &'static Location<'static>,
+) -> EffectWork
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
@@ -434,8 +440,8 @@ where
         let value = work();
         Box::new(move || Ok(Value::new(value)))
     });
-    let work = Work { name: "blocking", at: at.into(), job: Job::Once(job) };
-    EffectWork { name: work.name, about: None, work: Box::new(work) }
+    let work = PoolWork { name: "blocking", at: at.into(), job: Job::Once(job) };
+    EffectWork { name: work.name, about: None, work: Work::Blocking(work).boxed(origin) }
 }
 
 /// Gives a part of a task a label, which errors in it carry.

@@ -11,7 +11,7 @@ use tiffany_kernel::{CallRef, TaskError, Time};
 
 use crate::host::entropy::mixed;
 use crate::host::inbox::{Inbox, Letter};
-use crate::host::pool::{Job, Work};
+use crate::host::pool::{Job, PoolWork};
 
 /// Sees every attempt at a step.
 pub trait Watcher {
@@ -59,7 +59,7 @@ fn part_of(longest: Duration, drawn: u64) -> Duration {
     Duration::from_nanos(drawn % nanos.saturating_add(1).max(1))
 }
 
-/// Work that is done on the loop's thread.
+/// PoolWork that is done on the loop's thread.
 pub(crate) struct Inline {
     inbox: Arc<Inbox>,
     seed: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Inline {
 }
 
 enum Stage {
-    Begins(CallRef, Work),
+    Begins(CallRef, PoolWork),
     Told(Letter),
 }
 
@@ -89,7 +89,7 @@ impl Inline {
     }
 
     /// Queues work; its result comes to the inbox.
-    pub(crate) fn start(&self, call: CallRef, work: Work, now: Time) {
+    pub(crate) fn start(&self, call: CallRef, work: PoolWork, now: Time) {
         let begins = now + self.time_for(&work.job, 1);
         if let Job::Attempt(attempt, ..) = &work.job {
             // Here it is known beforehand.
@@ -99,7 +99,7 @@ impl Inline {
     }
 
     /// Takes back work that has not begun. `None`: it has, or there is none.
-    pub(crate) fn abort(&self, call: CallRef) -> Option<Work> {
+    pub(crate) fn abort(&self, call: CallRef) -> Option<PoolWork> {
         let mut line = self.line.borrow_mut();
         let waits = |stage: &Stage| matches!(stage, Stage::Begins(of, _) if *of == call);
         let place = line.iter().find(|(_, stage)| waits(stage)).map(|(place, _)| *place);
@@ -131,7 +131,7 @@ impl Inline {
     }
 
     /// Does some work. `None`: the machine is off.
-    fn run(&self, call: CallRef, work: Work) -> Option<(Letter, Duration)> {
+    fn run(&self, call: CallRef, work: PoolWork) -> Option<(Letter, Duration)> {
         let time = self.time_for(&work.job, 2);
         let Job::Attempt(attempt, ..) = &work.job else { return Some((work.run(call), time)) };
         let (name, attempt) = (work.name, attempt.clone());

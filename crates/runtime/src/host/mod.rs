@@ -33,7 +33,7 @@ use crate::host::entropy::Entropy;
 use crate::host::inbox::Inbox;
 use crate::host::inline::Inline;
 use crate::host::owner_process::OwnerProcess;
-use crate::host::pool::{Job, Pool, Work};
+use crate::host::pool::{Job, Pool, PoolWork};
 use crate::host::questions::Questions;
 use crate::host::reactor::Reactor;
 use crate::host::slots::Slot;
@@ -80,7 +80,7 @@ impl Pools {
 
 impl Host {
     /// Queues work; its result comes to the inbox.
-    pub(crate) fn start_work(&self, call: CallRef, work: Work) {
+    pub(crate) fn start_work(&self, call: CallRef, work: PoolWork) {
         match &self.workers {
             Workers::Threads(pools) => match work.job {
                 Job::Once(_) => pools.blocking.start(call, work),
@@ -91,7 +91,7 @@ impl Host {
     }
 
     /// Takes back work that has not begun. `None`: it has, or there is none. Dropping it may run code of the user's.
-    pub(crate) fn abort_work(&self, call: CallRef) -> Option<Work> {
+    pub(crate) fn abort_work(&self, call: CallRef) -> Option<PoolWork> {
         match &self.workers {
             Workers::Threads(pools) => {
                 pools.steps.abort(call).or_else(|| pools.blocking.abort(call))
@@ -119,7 +119,7 @@ impl Host {
                 return Some(spawner.start((call, name, at), attempt, work, &self.inbox));
             }
         };
-        self.start_work(call, Work { name, at, job: Job::Attempt(attempt, job, slot) });
+        self.start_work(call, PoolWork { name, at, job: Job::Attempt(attempt, job, slot) });
         None
     }
 }

@@ -32,8 +32,8 @@ const DELAYS_TO_WAIT: usize = 20;
 /// How long the pool waits at most before it asks the system again for a thread that it did not get.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// Work that runs on a thread of the pool and makes a result there.
-pub(crate) struct Work {
+/// PoolWork that runs on a thread of the pool and makes a result there.
+pub(crate) struct PoolWork {
     /// What the work is called, and the line that asked for it, for errors.
     pub(crate) name: &'static str,
     pub(crate) at: Site,
@@ -48,10 +48,10 @@ pub(crate) enum Job {
     Attempt(Attempt, Blocking, Option<Slot>),
 }
 
-impl Work {
+impl PoolWork {
     /// Does it. A panic in it is an error with the line it came from.
     pub(crate) fn run(self, call: CallRef) -> Letter {
-        let Work { name, at, job } = self;
+        let PoolWork { name, at, job } = self;
         // Here and not where it is read: this thread knows the line.
         let panicked = |payload| {
             let mut error = panic_error(payload, "blocking work panicked");
@@ -148,27 +148,27 @@ enum Foreman {
     Watching,
 }
 
-/// Work that has not begun, in order. Any of it can be taken back.
+/// PoolWork that has not begun, in order. Any of it can be taken back.
 #[derive(Default)]
 struct Backlog {
     line: Line<CallRef>,
-    work: BTreeMap<CallRef, Work>,
+    work: BTreeMap<CallRef, PoolWork>,
     pushed: u64,
 }
 
 impl Backlog {
-    fn push(&mut self, call: CallRef, work: Work) {
+    fn push(&mut self, call: CallRef, work: PoolWork) {
         self.line.push_back(call);
         self.work.insert(call, work);
         self.pushed += 1;
     }
 
-    fn pop(&mut self) -> Option<(CallRef, Work)> {
+    fn pop(&mut self) -> Option<(CallRef, PoolWork)> {
         let call = self.line.pop_front()?;
         self.work.remove(&call).map(|work| (call, work))
     }
 
-    fn remove(&mut self, call: CallRef) -> Option<Work> {
+    fn remove(&mut self, call: CallRef) -> Option<PoolWork> {
         self.line.remove(call);
         self.work.remove(&call)
     }
@@ -194,7 +194,7 @@ impl Pool {
     }
 
     /// Queues work; its result comes to the inbox.
-    pub(crate) fn start(&self, call: CallRef, work: Work) {
+    pub(crate) fn start(&self, call: CallRef, work: PoolWork) {
         let mut queue = self.shared.lock();
         queue.work.push(call, work);
         if queue.idle >= queue.work.len() {
@@ -223,7 +223,7 @@ impl Pool {
     }
 
     /// Takes back work that has not begun. `None`: it has, or there is none. Dropping it may run code of the user's.
-    pub(crate) fn abort(&self, call: CallRef) -> Option<Work> {
+    pub(crate) fn abort(&self, call: CallRef) -> Option<PoolWork> {
         self.shared.lock().work.remove(call)
     }
 

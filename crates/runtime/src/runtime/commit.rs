@@ -5,10 +5,9 @@ use tiffany_kernel::{
     CallRef, Completion, ErrorKind, ObjectRef, Order, RunId, TaskError, Tid, Time, Uuid, Value,
 };
 
-use crate::calls::outside::{Outside, is_work};
+use crate::calls::work::Work;
 use crate::host::checkpoint::Receipt;
 use crate::host::inbox::Letter;
-use crate::host::pool::Work;
 use crate::host::tell::Tell;
 use crate::run_log::journal::Giver;
 use crate::runtime::Runtime;
@@ -93,9 +92,7 @@ impl Runtime {
         let id = self.runs[place].run.id();
         let Some(durable) = &mut self.durable else { return self.execute(id, order) };
         match order {
-            Order::Start(call, effect)
-                if is_work::<Work>(&effect) || is_work::<Outside>(&effect) =>
-            {
+            Order::Start(call, effect) if Work::is_ephemeral(&effect) => {
                 let message = "what blocking work gives cannot be written down; use a step";
                 let error = TaskError::new(ErrorKind::NotDurable, message);
                 self.complete(id, Completion::Call(call, Err(error)));

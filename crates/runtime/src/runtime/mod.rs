@@ -43,21 +43,18 @@ use std::time::Duration;
 
 use slab::Slab;
 use tiffany_kernel::{
-    BoxCoroutine, Completion, ErrorKind, Event, Order, Port, Run, RunId, TaskError, Time, Value,
+    BoxCoroutine, CallRef, Completion, EffectWork, ErrorKind, Event, Order, Port, Run, RunId,
+    TaskError, Time, Value,
 };
 
 use crate::calls::call::wrong_type;
 use crate::calls::context;
 use crate::calls::context::Entered;
 use crate::calls::future_task::{Fallible, FutureTask, Plain};
-use crate::calls::outside;
-use crate::calls::outside::Outside;
-use crate::calls::send::Sending;
-use crate::calls::step::StepWork;
+use crate::calls::work::Work;
 use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
 use crate::handle::RuntimeHandle;
 use crate::host::inbox::Letter;
-use crate::host::pool::Work;
 use crate::host::reactor::Ready;
 use crate::host::{Host, Workers};
 use crate::metrics::stretch::Stretch;
@@ -569,23 +566,7 @@ impl Runtime {
                 self.deliver_ready();
             }
             Order::Unwatch(call, fd) => self.host.reactor.borrow_mut().unwatch(call, fd),
-            Order::Start(call, effect) => match outside::work(effect.work).downcast::<Work>() {
-                Ok(work) => self.host.start_work(call, *work),
-                Err(work) => match work.downcast::<StepWork>() {
-                    Ok(step) => self.begin_step(call, *step),
-                    Err(work) => match work.downcast::<Sending>() {
-                        Ok(sending) => self.begin_send(call, *sending),
-                        Err(work) => match work.downcast::<Outside>() {
-                            Ok(outside) => outside.begin(call, &self.host.inbox),
-                            Err(_) => {
-                                let message = format!("the host cannot perform `{}`", effect.name);
-                                let error = TaskError::new(ErrorKind::Host, message);
-                                self.complete(id, Completion::Call(call, Err(error)));
-                            }
-                        },
-                    },
-                },
-            },
+            Order::Start(call, effect) => self.start_work(id, call, effect),
             Order::Continue(call, _) => {
                 let message = "this runtime has no log; give its builder a `log_dir`";
                 let error = TaskError::new(ErrorKind::CannotContinue, message);
@@ -612,6 +593,22 @@ impl Runtime {
                 true => self.with_run(release.run(), |run| run.release(release)),
                 false => keep_for(release.run(), |port| port.release(release)),
             },
+        }
+    }
+
+    /// Starts work that a task asked for.
+    fn start_work(&mut self, id: RunId, call: CallRef, effect: EffectWork) {
+        let name = effect.name;
+        match Work::of(effect) {
+            Some(Work::Blocking(work)) => self.host.start_work(call, work),
+            Some(Work::Step(step)) => self.begin_step(call, step),
+            Some(Work::Send(sending)) => self.begin_send(call, sending),
+            Some(Work::Outside(outside)) => outside.begin(call, &self.host.inbox),
+            None => {
+                let message = format!("the host cannot perform `{name}`");
+                let error = TaskError::new(ErrorKind::Host, message);
+                self.complete(id, Completion::Call(call, Err(error)));
+            }
         }
     }
 
