@@ -3,7 +3,6 @@
 
 use crate::calls::work::Origin;
 use crate::calls::work::Work;
-use std::any::Any;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::panic::Location;
