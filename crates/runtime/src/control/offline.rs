@@ -16,9 +16,9 @@ use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::hold::{Hold, not_held};
 use crate::durable::{
-    Fork, Needed, Page, RunLimits, Shelved, Source, Stand, check_readable, copy, fetch, log_failed,
-    not_in_doubt, not_over, parent_of, parse_key, read_script, read_too_early, refuse_ambiguous,
-    run_over, uuid_of, why_not_open,
+    Fork, Lost, Needed, Page, RunLimits, Shelved, Source, Stand, check_readable, copy, fetch,
+    log_failed, lost, not_in_doubt, not_over, parent_of, parse_key, read_script, read_too_early,
+    refuse_ambiguous, run_over, uuid_of, why_not_open,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;
@@ -293,6 +293,7 @@ impl Offline {
                 });
                 Ok(Answer::Each(each.collect()))
             }
+            Request::RemoveDamaged { run } => self.remove_damaged(page, run).map(Answer::Lost),
             Request::Compact { remains } => {
                 let needed = self.needed();
                 let mut seen = BTreeSet::new();
@@ -380,7 +381,7 @@ impl Offline {
     }
 
     fn find(&self, name: &str) -> Result<Uuid, TaskError> {
-        let known = |run: &Uuid| self.entry(*run).is_some();
+        let known = |run: &Uuid| self.entry(*run).is_some() || self.damaged.contains_key(run);
         find_named(name, known, |from, to| {
             let runs = self.entries().map(|(run, _)| run);
             runs.filter(move |run| (from..=to).contains(run))
@@ -440,6 +441,22 @@ impl Offline {
         let needed = Arc::new(needed);
         self.needed = Some(Arc::clone(&needed));
         needed
+    }
+
+    fn remove_damaged(&mut self, page: &mut Page, run: Uuid) -> Result<Lost, TaskError> {
+        let known = self.damaged.get(&run);
+        match self.entry(run).map(|entry| entry.state) {
+            Some(RunState::Removed) => return Err(run_removed(run)),
+            None if known.is_none() => return Err(no_such_run(run)),
+            _ => {}
+        }
+        let forks = self.needed().forks_of(run);
+        let known = self.damaged.get(&run);
+        let lost = lost((&*self.disk, &self.root), run, known, forks)?;
+        page.batch.remove(run);
+        self.damaged.remove(&run);
+        self.needed = None;
+        Ok(lost)
     }
 
     /// Where a run stands that is over and that nobody needs.

@@ -13,7 +13,7 @@ use super::streaming::Beginning;
 use super::summary::{RunDetail, RunPage, RunQuery};
 use super::turns::LongTurn;
 use crate::approval::{Approval, OpenApproval, Ruling};
-use crate::durable::{Fork, Json, accept};
+use crate::durable::{Fork, Json, Lost, accept};
 use crate::inbox::Settlement;
 use crate::metrics::Snapshot;
 use crate::pal::Wanted;
@@ -141,6 +141,12 @@ pub enum Request {
         /// The runs.
         #[serde(with = "texts")]
         runs: Vec<Uuid>,
+    },
+    /// A damaged run goes, whether it is over or not: [`Answer::Lost`].
+    RemoveDamaged {
+        /// The run.
+        #[serde(with = "text")]
+        run: Uuid,
     },
     /// Of runs that are over this is to be left: [`Answer::Each`]. [`Keeper`](crate::retention::Keeper) makes it.
     #[doc(hidden)]
@@ -338,6 +344,8 @@ pub enum Answer {
     LongTurns(Vec<LongTurn>),
     /// For each run that was named, in that order.
     Each(Vec<Result<(), TaskError>>),
+    /// What is lost with a damaged run.
+    Lost(Lost),
     /// The number of a collection, and what came of it if it is over.
     Collection(u64, Option<Collected>),
     /// It was done, and there is something to say about it. [`Control`](super::Control) gives the answer, and the

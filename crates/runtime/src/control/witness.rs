@@ -59,6 +59,7 @@ impl Request {
             Request::Fork { run, .. } => ("fork", Some(run.to_string())),
             Request::Allow { run, .. } => ("allow", Some(run.to_string())),
             Request::Remove { runs } => ("remove", all(&mut runs.iter().map(ToString::to_string))),
+            Request::RemoveDamaged { run } => ("remove_damaged", Some(run.to_string())),
             Request::Compact { remains } => {
                 ("compact", all(&mut remains.iter().map(|one| one.run.to_string())))
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tiffany_kernel::{CallRef, ErrorKind, TaskError, Time, Uuid};
 
 use super::commit::AfterCommit;
+use super::damage::Damaged;
 use super::earlier::Earlier;
 use super::failed_log::FailedLog;
 use super::fork::Branch;
@@ -55,8 +56,8 @@ pub(crate) struct Durable {
     pub(super) is_behind: bool,
     pub(super) held_back: Vec<usize>,
     pub(super) runs: KnownRuns,
-    /// Runs that are over and damaged.
-    pub(super) damaged_ends: BTreeSet<Uuid>,
+    /// Runs that were found to be damaged when the log was opened.
+    pub(super) damaged: BTreeMap<Uuid, Damaged>,
     pub(super) ended: VecDeque<Uuid>,
     pub(super) failed: Option<LogError>,
     /// What tells of runs once it has.
@@ -202,7 +203,7 @@ impl Runtime {
             is_behind: false,
             held_back: Vec::new(),
             runs,
-            damaged_ends: BTreeSet::new(),
+            damaged: BTreeMap::new(),
             ended: VecDeque::new(),
             failed: None,
             failed_log: None,
@@ -215,9 +216,8 @@ impl Runtime {
         });
         for (uuid, error) in recovery.refused {
             let durable = self.durable_mut();
-            if let Some(Known::Over(..)) = durable.runs.get(&uuid) {
-                durable.damaged_ends.insert(uuid);
-            }
+            let is_over = matches!(durable.runs.get(&uuid), Some(Known::Over(..)));
+            durable.damaged.insert(uuid, Damaged { error: error.clone(), is_over });
             live.retain(|(run, _)| *run != uuid);
             self.pause(uuid, log_failed(error), None);
         }

@@ -2,7 +2,7 @@
 //! everything else. Which runs, and when, others decide (`retention/`); here it is only seen to that nothing is lost that is
 //! needed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -24,8 +24,8 @@ use tiffany_records::record::Record;
 /// The runs that unfinished forks take answers from.
 #[derive(Debug, Default)]
 pub(crate) struct Needed {
-    /// Each with one of the forks that need it.
-    forks: BTreeMap<Uuid, Uuid>,
+    /// Each with forks that need it: all of its own, and one of theirs.
+    forks: BTreeMap<Uuid, BTreeSet<Uuid>>,
     /// A run whose parent can't be read: any other run may be needed.
     unreadable: Option<Uuid>,
 }
@@ -68,10 +68,16 @@ impl Needed {
             let mut child = fork;
             for _ in 0..DEEPEST {
                 match parent {
-                    Ok(Some(run)) if needed.forks.insert(run, fork).is_none() => {
+                    Ok(Some(run)) => {
+                        let forks = needed.forks.entry(run).or_default();
+                        let is_known = !forks.is_empty();
+                        forks.insert(fork);
+                        if is_known {
+                            break;
+                        }
                         (child, parent) = (run, parent_of(run));
                     }
-                    Ok(_) => break,
+                    Ok(None) => break,
                     Err(_) => {
                         needed.unreadable.get_or_insert(child);
                         break;
@@ -84,14 +90,14 @@ impl Needed {
 
     /// What needs a run, if something does.
     pub(crate) fn get(&self, run: Uuid) -> Option<NeededBy> {
-        let fork = self.forks.get(&run).copied().map(NeededBy::Fork);
+        let fork = self.forks.get(&run).and_then(BTreeSet::first).copied().map(NeededBy::Fork);
         let other = self.unreadable.filter(|other| *other != run).map(NeededBy::Unreadable);
         fork.or(other)
     }
 
-    /// The forks that take answers from a run itself.
-    pub(crate) fn fork_of(&self, run: Uuid) -> Option<Uuid> {
-        self.forks.get(&run).copied()
+    /// Unfinished forks that take answers from a run.
+    pub(crate) fn forks_of(&self, run: Uuid) -> BTreeSet<Uuid> {
+        self.forks.get(&run).cloned().unwrap_or_default()
     }
 
     /// An error if a run is needed.
@@ -196,7 +202,7 @@ impl Runtime {
         Ok(Answer::Collection(number, collected))
     }
 
-    fn needed_by_forks(&self) -> Needed {
+    pub(super) fn needed_by_forks(&self) -> Needed {
         let Some(durable) = &self.durable else { return Needed::default() };
         let first_line = |run| parent_of(&*durable.disk, &durable.root, run);
         let live = self.runs.iter().filter_map(|(_, hosted)| {
@@ -208,7 +214,9 @@ impl Runtime {
                 Some((*run, Ok(shelved.parent())))
             }
             // Its log can't be read, or not as a whole; if its first line can be, that is enough.
-            Known::Paused(..) if !durable.damaged_ends.contains(run) => {
+            Known::Paused(..)
+                if durable.damaged.get(run).is_none_or(|damaged| !damaged.is_over) =>
+            {
                 Some((*run, first_line(*run)))
             }
             _ => None,

@@ -11,8 +11,8 @@ use super::remains::of_log;
 use super::rule::Retention;
 use super::work::{Ask, Pruned};
 use crate::clock::Clock;
-use crate::control::{Control, Request};
-use crate::durable::{DurableRun, not_over};
+use crate::control::{Answer, Control, Request, unexpected};
+use crate::durable::{DurableRun, Lost, not_over};
 use crate::inbox::Inbox;
 use crate::runtime::Runtime;
 use tiffany_log::{Collected, Disk, RealDisk, RunState, View};
@@ -52,6 +52,15 @@ impl Keeper {
     /// Removes a run that is over. Its id stays known: starting it again is an error, and runs nothing.
     pub fn remove(&mut self, run: Uuid) -> Result<(), TaskError> {
         super::remove(&mut self.control, run)
+    }
+
+    /// Removes a run that is damaged, whether it is over or not, and says what is lost. A run that isn't damaged is
+    /// refused. Its unfinished forks pause where they need an answer that it had.
+    pub fn remove_damaged(&mut self, run: Uuid) -> Result<Lost, TaskError> {
+        match self.control.ask(Request::RemoveDamaged { run })? {
+            Answer::Lost(lost) => Ok(lost),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Compacts runs that are over. Of each only what it was started with and what came of it is left. Those that were compacted before, or are so short that nothing would be
@@ -148,7 +157,7 @@ fn resting(view: &View, runs: &[Uuid]) -> Result<Vec<Uuid>, TaskError> {
 }
 
 impl Ask for Runtime {
-    fn request(&mut self, request: Request) -> Result<crate::control::Answer, TaskError> {
+    fn request(&mut self, request: Request) -> Result<Answer, TaskError> {
         self.carry_out(request)
     }
 }
