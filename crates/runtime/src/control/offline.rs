@@ -260,15 +260,23 @@ impl Offline {
                 settled.map(Answer::Settled).ok_or_else(|| unknown(promise))
             }
             Request::Settle { run: None, promise, result } => {
+                let mut unread = None;
                 for run in self.live() {
-                    // One that is damaged does not stand in the way of the others.
-                    let Ok(mut shelved) = self.shelved(run) else { continue };
+                    let mut shelved = match self.shelved(run) {
+                        Ok(shelved) => shelved,
+                        // One that is damaged does not stand in the way of the others.
+                        Err(error) => {
+                            unread.get_or_insert(error);
+                            continue;
+                        }
+                    };
                     let settled = shelved.settle(page, clock, (promise, false), &result);
                     if let Some(settlement) = settled {
                         return Ok(Answer::Settled(settlement));
                     }
                 }
-                Err(unknown(promise))
+                // It may be a promise of the run that can't be read.
+                Err(unread.unwrap_or_else(|| unknown(promise)))
             }
             Request::Fork { run, at, fork } => {
                 self.needed = None;
