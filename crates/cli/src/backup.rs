@@ -125,7 +125,8 @@ pub(super) fn restore(mut out: Out, options: &Restore) -> Done {
     out.text(Style::Good, &text)?;
     out.text(Style::Dim, &format!("as it was at {taken}"))?;
     if *damaged > 0 {
-        let text = format!("{} were damaged in the log already", count(*damaged, "run"));
+        let were = if *damaged == 1 { "was" } else { "were" };
+        let text = format!("{} {were} damaged in the log already", count(*damaged, "run"));
         out.text(Style::Bad, &text)?;
     }
     out.end(0)

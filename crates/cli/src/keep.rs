@@ -10,6 +10,7 @@ use super::out::{Out, Style};
 use super::place::{Place, find};
 use super::summary::{count, moment};
 use super::table::{Cell, Table};
+use tiffany::durable::Lost;
 use tiffany::retention::{Candidate, NeededBy, Plan, Pruned, Retention, plan_of};
 use tiffany::units::size;
 use tiffany_log::{Collected, RunState};
@@ -25,13 +26,14 @@ pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
     let mut refused = Vec::new();
     let mut removed = 0;
     for run in runs {
-        match keeper.remove(run) {
-            Ok(()) => {
+        let outcome = match options.damaged {
+            true => keeper.remove_damaged(run).map(Some),
+            false => keeper.remove(run).map(|()| None),
+        };
+        match outcome {
+            Ok(lost) => {
                 removed += 1;
-                match out.json {
-                    true => out.json(&json!({ "run": run.to_string(), "removed": true }))?,
-                    false => out.text(Style::Good, &format!("removed {run}"))?,
-                }
+                tell_removed(&mut out, run, lost.as_ref())?;
             }
             Err(error) => refused.push((run, error)),
         }
@@ -44,6 +46,28 @@ pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
         tell_erased(&mut out, &collected)?;
     }
     left(out, options.runs.len(), refused, "removed")
+}
+
+fn tell_removed(out: &mut Out, run: Uuid, lost: Option<&Lost>) -> Result<(), Ending> {
+    if out.json {
+        let mut line = json!({ "run": run.to_string(), "removed": true });
+        if let Some(Lost { damage, records, forks, .. }) = lost {
+            line["damage"] = json!(damage);
+            line["records"] = json!(records);
+            line["forks"] = json!(forks);
+        }
+        return out.json(&line);
+    }
+    out.text(Style::Good, &format!("removed {run}"))?;
+    let Some(Lost { damage, records, forks, .. }) = lost else { return Ok(()) };
+    out.text(Style::Plain, &format!("it was damaged: {damage}"))?;
+    let records = count(*records, "record");
+    out.text(Style::Busy, &format!("lost: its outcome, and {records} that could still be read"))?;
+    for fork in forks {
+        let line = format!("its fork {fork} pauses where it needs an answer that the run had");
+        out.text(Style::Busy, &line)?;
+    }
+    Ok(())
 }
 
 pub(super) fn compact(place: &Place, mut out: Out, options: &Compact) -> Done {

@@ -1,5 +1,6 @@
 //! The threat: a command removes or compacts what it should not, says that it did and did not, or leaves a directory that cannot be opened.
 
+use crate::kit::served::{FREE, Served};
 use crate::kit::{self, Home};
 use serde_json::{Value, json};
 
@@ -266,6 +267,57 @@ fn what_an_interrupted_restore_left_is_erased_with_the_run() {
         assert_eq!(files_with(&home, "not-for-everybody"), Vec::<std::path::PathBuf>::new());
         home.run(&["verify", "--erased", "a"]).ok();
         holder.into_iter().for_each(kit::Holder::kill);
+    }
+}
+
+/// Changes a byte of a file.
+fn damage(file: &std::path::Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[60] ^= 1;
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_run_that_is_not_over_can_be_given_up_and_that_is_audited() {
+    for online in [false, true] {
+        let home = Home::new();
+        home.run(&["token", "add", "me", "--role", "admin"]).ok();
+        home.start("echo", "e", "1", "").ok();
+        let holder = home.hold("pay", "p", "60000", "");
+        home.wait_for("p", "EffectStart");
+        holder.kill();
+        home.run(&["fork", "p", "--at", "2", "--id", "f"]).ok();
+        damage(&home.run_file("p"));
+        let served = online.then(|| Served::start(&home, &kit::orders(), &FREE));
+        // Nothing else ends it.
+        assert_ne!(home.run(&["cancel", "p"]).code, 0);
+        assert_ne!(home.run(&["rm", "p"]).code, 0);
+        // What isn't damaged is not removed like this.
+        home.run(&["rm", "--damaged", "e"]).failed(1, "TFY0256");
+        home.run(&["rm", "--damaged", "f"]).failed(1, "TFY0256");
+        let fork = home.uuid("f");
+        let told = home.run(&["rm", "--damaged", "p"]).ok().stdout;
+        assert!(told.contains("it was damaged: ") && told.contains("TFY0107"), "{told}");
+        assert!(told.contains("lost: its outcome, and 0 records"), "{told}");
+        assert!(told.contains(&format!("its fork {fork} pauses")), "{told}");
+        assert_eq!(state(&home, "p"), "gone");
+        home.run(&["rm", "--damaged", "p"]).failed(1, "TFY0130");
+        home.run(&["verify", "--erased", "p"]).ok();
+        let audit = home.run(&["audit", "--json"]).ok().lines();
+        let is_noted = |line: &Value| line["did"] == "remove_damaged" && line["outcome"] == "ok";
+        assert_eq!(audit.iter().filter(|line| is_noted(line)).count(), 1, "{audit:?}");
+        if let Some(served) = served {
+            served.signal("-TERM");
+            served.end();
+        }
+        // The fork does not do what its parent may have done.
+        let served = Served::start(&home, &kit::orders(), &FREE);
+        home.until("the fork is not paused", || {
+            let status = home.run(&["status"]).stdout;
+            status.contains(&fork) && status.contains("can't be read (it was removed)")
+        });
+        served.signal("-TERM");
+        served.end();
     }
 }
 

@@ -576,6 +576,27 @@ fn a_killed_process_whose_segments_and_last_line_are_lost_is_not_continued() {
 }
 
 #[test]
+fn a_frame_of_the_index_that_was_being_written_is_a_note() {
+    // The file ends within its last frame, or has sectors of it that were never written.
+    for (cut, zeros) in [(1, 0), (20, 0), (60, 0), (0, 600)] {
+        let home = Home::golden();
+        home.run(&["rm", "nap-1"]).ok();
+        let path = home.log().join("commit/index");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.truncate(bytes.len() - cut);
+        bytes.resize(bytes.len() + zeros, 0);
+        fs::write(&path, bytes).unwrap();
+        let verified = home.run(&["verify"]).ok();
+        let note = "note: the index lacks its last frames, which are made again";
+        assert!(verified.stdout.contains(note), "{cut}, {zeros}: {verified:?}");
+        home.run(&["rm", "toast"]).ok();
+        home.run(&["rm", "nap-1"]).failed(1, "TFY0130");
+        let verified = home.run(&["verify"]).ok();
+        assert!(!verified.stdout.contains("note: the index"), "{cut}, {zeros}: {verified:?}");
+    }
+}
+
+#[test]
 fn a_damaged_end_of_the_index_or_of_the_removed_runs_is_damage() {
     for name in ["index", "removed"] {
         let home = Home::golden();

@@ -137,7 +137,7 @@ impl Applier {
                 if entry.state == RunState::Finished {
                     // Only what is left of a compacted run follows its end.
                     self.leaves_blobs |= newest.contains_key(&run);
-                    self.note_unerased(run, &self.places.run_file(run))?;
+                    self.note_unerased(run, &self.places.run_file(run));
                 }
                 entry.take(part, offset);
                 self.touch(run, entry);
@@ -152,7 +152,7 @@ impl Applier {
             for run in &batch.removed {
                 let mut entry = self.entry(*run);
                 self.leaves_blobs |= newest.contains_key(run);
-                self.note_unerased(*run, &self.places.run_file(*run))?;
+                self.note_unerased(*run, &self.places.run_file(*run));
                 entry.remove();
                 self.touch(*run, entry);
                 let share = *newest.entry(*run).or_insert(shares.len());

@@ -202,21 +202,25 @@ fn remove(disk: &dyn Disk, path: &Path) -> Result<(), LogError> {
 
 impl Applier {
     /// Notes that a run is about to go or to be compacted: what it leaves behind is to be erased. Whether that may be a
-    /// blob is found in its file, if all of its lines are there.
-    pub(crate) fn note_unerased(&mut self, run: Uuid, path: &Path) -> Result<(), LogError> {
+    /// blob is found in its file, if that can be read.
+    pub(crate) fn note_unerased(&mut self, run: Uuid, path: &Path) {
         self.unerased.insert(run);
         if self.leaves_blobs {
-            return Ok(());
+            return;
         }
         let Ok(file) = self.disk.open(path, OpenMode::Read) else {
             self.leaves_blobs = true;
-            return Ok(());
+            return;
         };
         let mut scanning = Scanning::new(file, path.to_path_buf());
         let (mut buffer, mut named) = (vec![0; MARK.len() + DIGITS + SMALL_PIECE], HashSet::new());
-        while named.is_empty() && !scanning.read(&mut buffer, &mut named)? {}
-        self.leaves_blobs = !named.is_empty();
-        Ok(())
+        let is_read = loop {
+            match scanning.read(&mut buffer, &mut named) {
+                Ok(is_over) if !is_over && named.is_empty() => {}
+                read => break read.is_ok(),
+            }
+        };
+        self.leaves_blobs = !is_read || !named.is_empty();
     }
 
     /// Whether a run that went may have left blobs that were not looked for to the end.

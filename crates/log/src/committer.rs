@@ -131,9 +131,12 @@ impl Committer {
             offsets.push(entry.len - part.len as u64);
         }
         for run in &batch.removed {
+            // Of a damaged run nothing may be known but its name.
+            if self.refused.remove(run).is_some() {
+                self.runs.entry(*run).or_insert_with(|| RunEntry::unborn(*run));
+            }
             let entry = self.runs.get_mut(run).ok_or(LogError::UnknownRun(*run))?;
             entry.remove();
-            self.refused.remove(run);
         }
         Ok(())
     }

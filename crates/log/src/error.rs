@@ -274,6 +274,20 @@ impl LogError {
         }
     }
 
+    /// Whether what was written is lost or changed. Other errors may go away.
+    pub fn is_damage(&self) -> bool {
+        use LogError::{DamagedBlob, DamagedRun, Mismatch, MissingBlob, UnknownRun, Vanished};
+        matches!(
+            self,
+            DamagedRun { .. }
+                | Mismatch { .. }
+                | MissingBlob(_)
+                | DamagedBlob(_)
+                | UnknownRun(_)
+                | Vanished { .. }
+        )
+    }
+
     /// Whether something else is in the place of a file.
     pub fn is_not_a_file(&self) -> bool {
         matches!(self, LogError::NotRegular { .. } | LogError::Link { .. })

@@ -21,6 +21,8 @@ const HEADER: usize = 48;
 /// What the second version has before its entries: the number of a block.
 const EXPECTED: usize = 8;
 const ENTRY: usize = 48;
+/// A medium writes such a piece as a whole or not at all.
+const SECTOR: usize = 512;
 
 /// Whether a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +77,10 @@ pub(crate) struct IndexState {
     pub(crate) len: u64,
     /// How many entries the frames have, doubles included.
     pub(crate) entries: usize,
-    /// A frame at the end was cut off.
+    /// The last frame can't be read.
     pub(crate) torn: bool,
+    /// It is there as a whole, so it was not being written when the process ended or the power went.
+    pub(crate) is_end_damaged: bool,
     /// There was no index.
     pub(crate) is_new: bool,
 }
@@ -193,6 +197,19 @@ impl IndexState {
     }
 }
 
+/// Whether a bad frame at this place, the last one, was being written: the file ends before it does, or sectors of it
+/// were never written.
+fn is_unfinished(frame: &[u8], at: usize) -> bool {
+    let written = frame.len() - frame.iter().rev().take_while(|byte| **byte == 0).count();
+    let sectors = (at + written).next_multiple_of(SECTOR);
+    if frame.len() < HEADER || written == 0 || sectors < at + frame.len() {
+        return true;
+    }
+    let is_header = frame.starts_with(MAGIC) && header_crc(frame) == u32_at(frame, 12);
+    let before = if u32_at(frame, 8) == 1 { 0 } else { EXPECTED };
+    is_header && frame.len() < HEADER + before + u32_at(frame, 32) as usize * ENTRY
+}
+
 /// Reads all frames. A bad one at the end was being written when the process ended; a bad one before a good
 /// one is damage.
 pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<IndexState, LogError> {
@@ -214,6 +231,7 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<IndexState, LogError> {
                     return Err(LogError::DamagedIndex { path: path.to_path_buf(), offset });
                 }
                 state.torn = true;
+                state.is_end_damaged = !is_unfinished(&bytes[at..], at);
                 break;
             }
         }

@@ -24,6 +24,8 @@ pub(super) struct OpenTasks<'a> {
     root_is_over: bool,
     is_cancelled: bool,
     is_compacted: bool,
+    /// The tables of its snapshot can't be read, so it may have more tasks.
+    is_unknown: bool,
 }
 
 /// What is read of the tables of a snapshot.
@@ -40,8 +42,15 @@ struct Table {
 impl<'a> OpenTasks<'a> {
     /// Of a run in the log in `root`, before its first line.
     pub(super) fn new(disk: &'a dyn Disk, root: &'a Path) -> OpenTasks<'a> {
-        let (root_is_over, is_cancelled, is_compacted) = (false, false, false);
-        OpenTasks { disk, root, open: BTreeSet::new(), root_is_over, is_cancelled, is_compacted }
+        OpenTasks {
+            disk,
+            root,
+            open: BTreeSet::new(),
+            root_is_over: false,
+            is_cancelled: false,
+            is_compacted: false,
+            is_unknown: false,
+        }
     }
 
     pub(super) fn take(&mut self, record: &LogLine<'_>) {
@@ -49,7 +58,9 @@ impl<'a> OpenTasks<'a> {
         match record.record_type() {
             Some(RecordType::RunStart) => self.open = BTreeSet::from([ROOT]),
             Some(RecordType::Snapshot) => {
-                if let Some(tables) = self.tables(record) {
+                let tables = self.tables(record);
+                self.is_unknown = tables.is_none();
+                if let Some(tables) = tables {
                     self.open = tables.tasks.iter().map(|task| task.tid).collect();
                     self.root_is_over = !self.open.contains(&ROOT);
                 }
@@ -77,7 +88,8 @@ impl<'a> OpenTasks<'a> {
 
     /// The state of a run whose last line was taken in.
     pub(super) fn state(&self) -> RunState {
-        match self.is_compacted || (self.root_is_over && self.open.is_empty()) {
+        let is_over = self.root_is_over && self.open.is_empty() && !self.is_unknown;
+        match self.is_compacted || is_over {
             true => RunState::Finished,
             false => RunState::Live,
         }

@@ -217,7 +217,7 @@ impl Writer {
         let life = scan.max_generation + 1;
         let chained = scan.chain(|found| proven(&*disk, &places, found))?;
 
-        let IndexState { runs, unerased, upto, salt, torn, is_new, .. } = state;
+        let IndexState { runs, unerased, upto, salt, torn, is_end_damaged, is_new, .. } = state;
         let (mut removals, listed) = Removals::load(&*disk, &places.commit, salt)?;
         removals.complete(&listed, removed_in(&runs));
         let unindexed = unindexed(&runs, &listed);
@@ -251,9 +251,14 @@ impl Writer {
             collecting: None,
             followers: Arc::default(),
         };
-        applier.add_removed(unindexed, &chained, &mut recovery);
+        let lacks_removed = applier.add_removed(unindexed, &chained);
+        recovery.torn_index |= lacks_removed;
         applier.mend(&segments, chained, scope, &mut recovery)?;
         applier.tell_losses(is_new, &mut recovery);
+        if is_end_damaged || lacks_removed {
+            let (path, offset) = (applier.index.path.clone(), applier.index.len);
+            recovery.losses.push(LogError::DamagedEnd { path, offset });
+        }
         let mut committer = Committer {
             disk,
             dir: applier.places.commit.clone(),
@@ -298,20 +303,11 @@ impl Applier {
         } else if runs > 0 {
             recovery.losses.push(LogError::LostBlocks { commit: commit.clone(), runs });
         }
-        if recovery.torn_index {
-            let (path, offset) = (self.index.path.clone(), self.index.len);
-            recovery.losses.push(LogError::DamagedEnd { path, offset });
-        }
     }
 
-    /// Takes in removed runs that the index doesn't know as such. If the commit log has nothing of a removal any more,
-    /// the index once had it.
-    fn add_removed(
-        &mut self,
-        mut runs: BTreeSet<Uuid>,
-        chained: &Chained,
-        recovery: &mut Recovery,
-    ) {
+    /// Takes in removed runs that the index doesn't know as such. `true`: the commit log has nothing of a removal any more,
+    /// so the index once had it.
+    fn add_removed(&mut self, mut runs: BTreeSet<Uuid>, chained: &Chained) -> bool {
         for run in &runs {
             let mut entry = self.entry(*run);
             entry.remove();
@@ -323,7 +319,7 @@ impl Applier {
                 runs.remove(&run);
             }
         }
-        recovery.torn_index |= !runs.is_empty();
+        !runs.is_empty()
     }
 
     fn mend(

@@ -27,3 +27,4 @@ pub use crate::time_travel::trial::{Check, Checked, Trial};
 pub use tiffany_records::key::run_id;
 pub use tiffany_records::request::Approval;
 pub use tiffany_records::request::Fork;
+pub use tiffany_records::request::Lost;

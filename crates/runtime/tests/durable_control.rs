@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::durable_kit::{Dir, ms};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tiffany::control::{Control, Decision};
+use tiffany::control::{Control, Decision, Ruling};
 use tiffany::durable::{Fork, external_promise, on_question, receive, step, step_with};
 use tiffany::history::Chronicle;
 use tiffany::wal::Settings;
@@ -520,6 +520,12 @@ fn a_run_whose_input_or_lines_cannot_be_read_is_named_when_doubts_are_asked_for(
     let about_line = warnings();
     assert!(about_line.iter().all(|text| is_named(text, "TFY0107")), "{about_line:?}");
     assert_eq!(about_line.len(), 2, "{about_line:?}");
+    // A promise or a question may be one of its own, too.
+    let mut control = Control::open(&cut.0).unwrap();
+    let settled = control.settle(Uuid(7), &1).unwrap_err();
+    assert!(settled.message().contains("TFY0107"), "{settled}");
+    let approved = control.resolve(&format!("{}/2", run.uuid()), Ruling::yes()).unwrap_err();
+    assert!(approved.message().contains("TFY0107"), "{approved}");
 }
 
 fn copy_all(from: &std::path::Path, to: &std::path::Path) {

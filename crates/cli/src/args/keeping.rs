@@ -12,6 +12,9 @@ pub(crate) struct Rm {
     /// UUIDs, beginnings of them, or the ids the runs were started with.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
+    /// Remove runs that are damaged, whether they are over or not. What they had is lost.
+    #[arg(long)]
+    pub(crate) damaged: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -19,6 +19,7 @@ use super::super::blob::BlobHash;
 use super::super::disk::{Barrier, Disk, OpenMode};
 use super::super::error::{Doing, LogError};
 use super::super::leftovers::{NEW, OLD, PARTS, clear_leftovers, list};
+use super::super::reconcile::open_if_there;
 use super::super::removals;
 use super::super::segments::Segment;
 use super::parent;
@@ -30,9 +31,10 @@ pub(super) struct Replacing {
 }
 
 impl Replacing {
-    pub(super) fn new(disk: Arc<dyn Disk>, root: &Path) -> Replacing {
-        let is_marked = disk.open(&Places::new(root).restoring(), OpenMode::Read).is_ok();
-        Replacing { disk, root: root.to_path_buf(), is_marked }
+    pub(super) fn new(disk: Arc<dyn Disk>, root: &Path) -> Result<Replacing, LogError> {
+        let mark = Places::new(root).restoring();
+        let is_marked = open_if_there(&*disk, &mark, OpenMode::Read)?.is_some();
+        Ok(Replacing { disk, root: root.to_path_buf(), is_marked })
     }
 
     /// Whether a restore was cut off here.
@@ -129,7 +131,7 @@ pub(super) fn is_of_daemon(name: &str) -> bool {
 }
 
 /// Something in a directory that is no part of a log, and where it is.
-pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Option<PathBuf> {
+pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Result<Option<PathBuf>, LogError> {
     let is_root = |name: &str| {
         matches!(name, "lock" | "redacted" | "restoring" | "turn" | "turn.json")
             || is_of_daemon(name)
@@ -144,19 +146,27 @@ pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Option<PathBuf> {
     };
     let is_blob = |name: &str| BlobHash::parse(name).is_some();
     let file = |dir: &Path, is_ours: &dyn Fn(&str) -> bool| {
-        let mut files = disk.list(dir).unwrap_or_default().into_iter().map(|(name, _)| name);
-        files.find(|name| !is_ours(name)).map(|name| dir.join(name))
+        let mut names = list(disk, dir)?.unwrap_or_default().into_iter().map(|(name, _)| name);
+        Ok(names.find(|name| !is_ours(name)).map(|name| dir.join(name)))
     };
     let other = |dir: &Path, ours: &str| {
+        // It can be listed, or is not there.
         let mut others = disk.others(dir).unwrap_or_default().into_iter();
         others.find(|name| name != ours).map(|name| dir.join(name))
     };
-    let inside = |suffix: &str| {
+    if let Some(found) = file(root, &is_root)? {
+        return Ok(Some(found));
+    }
+    for suffix in ["", NEW, OLD] {
         let [commit, wal] = PARTS.map(|part| root.join(format!("{part}{suffix}")));
         let blobs = wal.join("blobs");
-        None.or_else(|| file(&commit, &is_commit).or_else(|| other(&commit, "")))
-            .or_else(|| file(&wal, &is_wal).or_else(|| other(&wal, "blobs")))
-            .or_else(|| file(&blobs, &is_blob).or_else(|| other(&blobs, "")))
-    };
-    file(root, &is_root).or_else(|| ["", NEW, OLD].into_iter().find_map(inside))
+        let dirs: [(&Path, &dyn Fn(&str) -> bool, &str); 3] =
+            [(&commit, &is_commit, ""), (&wal, &is_wal, "blobs"), (&blobs, &is_blob, "")];
+        for (dir, is_ours, ours) in dirs {
+            if let Some(found) = file(dir, is_ours)?.or_else(|| other(dir, ours)) {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
 }

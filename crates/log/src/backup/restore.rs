@@ -2,7 +2,7 @@
 //! index, and one more reading; and only then does the new log take its place.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tiffany_kernel::Uuid;
@@ -11,6 +11,7 @@ use super::super::applier::Places;
 use super::super::disk::{Barrier, Disk, OpenMode};
 use super::super::error::{Doing, LogError};
 use super::super::index::{Frame, IndexFile, RunEntry, RunState};
+use super::super::leftovers::list;
 use super::super::lock::LockTerm;
 use super::super::view::View;
 use super::check::{check_all, check_run, is_excused, read_whole_blob};
@@ -60,13 +61,13 @@ pub fn restore(
     let manifest = Manifest::load(&*disk, from)?.ok_or_else(none)?;
     let backup = check_all(&*disk, &shelf, &manifest)?;
 
-    let files = disk.list(root).unwrap_or_default();
+    let files = list(&*disk, root)?.unwrap_or_default();
     if !files.iter().any(|(name, _)| name == "lock" || name == "restoring") {
         look_for_room(&*disk, root, over)?;
     }
     disk.create_dir(root).doing("make", root)?;
     let lock = lock(&*disk, root, LockTerm::Lasting)?;
-    let mut replacing = Replacing::new(Arc::clone(&disk), root);
+    let mut replacing = Replacing::new(Arc::clone(&disk), root)?;
     if replacing.is_marked() {
         look_for_room(&*disk, root, Over::OldLog)?;
         replacing.undo().map_err(|error| BackupError::half(&error))?;
@@ -88,26 +89,31 @@ pub fn restore(
 /// An error if something would be lost.
 fn look_for_room(disk: &dyn Disk, root: &Path, over: Over) -> Result<(), BackupError> {
     let inside = match over {
-        Over::Nothing => first_file(disk, root),
+        Over::Nothing => first_file(disk, root)?,
         Over::OldLog => None,
     };
-    let strange = || {
-        let path = stranger(disk, root)?;
-        Some(path.strip_prefix(root).unwrap_or(&path).display().to_string())
+    let shown = |path: PathBuf| path.strip_prefix(root).unwrap_or(&path).display().to_string();
+    let found = match inside {
+        Some(inside) => Some(inside),
+        None => stranger(disk, root)?.map(shown),
     };
-    match inside.or_else(strange) {
+    match found {
         Some(found) => Err(BackupError::NotEmpty { dir: root.into(), found }),
         None => Ok(()),
     }
 }
 
 /// A file of the log at `root`, or of whatever is there.
-fn first_file(disk: &dyn Disk, root: &Path) -> Option<String> {
+fn first_file(disk: &dyn Disk, root: &Path) -> Result<Option<String>, LogError> {
     let Places { commit, wal, blobs, .. } = Places::new(root);
-    let files = |dir: &Path| disk.list(dir).unwrap_or_default().into_iter().map(|(name, _)| name);
-    let inside = [commit, wal, blobs].into_iter().flat_map(|dir| files(&dir));
-    let others = |name: &String| name != "lock" && !is_of_daemon(name);
-    files(root).filter(others).chain(inside).next()
+    for dir in [root, &commit, &wal, &blobs] {
+        let names = list(disk, dir)?.unwrap_or_default().into_iter().map(|(name, _)| name);
+        let is_log = |name: &String| dir != root || (name != "lock" && !is_of_daemon(name));
+        if let Some(found) = names.into_iter().find(is_log) {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 struct Restoring {
@@ -133,7 +139,7 @@ impl Restoring {
     fn replace(&mut self, root: &Path, replacing: &mut Replacing) -> Result<(), BackupError> {
         let stopped = |error: LogError| BackupError::restore(&error);
         replacing.clear().map_err(stopped)?;
-        if first_file(&*self.disk, root).is_none() {
+        if first_file(&*self.disk, root).map_err(stopped)?.is_none() {
             // Nobody is to begin an empty log here meanwhile.
             replacing.mark().map_err(stopped)?;
         }

@@ -158,6 +158,12 @@ pub enum Request {
         #[serde(with = "texts")]
         runs: Vec<Uuid>,
     },
+    /// A damaged run goes, whether it is over or not: [`Answer::Lost`].
+    RemoveDamaged {
+        /// The run.
+        #[serde(with = "text")]
+        run: Uuid,
+    },
     /// Of runs that are over this is to be left: [`Answer::Each`]. [`Keeper`](crate::retention::Keeper) makes it.
     #[doc(hidden)]
     Compact { remains: Vec<Remains> },
@@ -320,6 +326,7 @@ impl Request {
             Request::Fork { run, .. } => ("fork", Some(run.to_string())),
             Request::Allow { run, .. } => ("allow", Some(run.to_string())),
             Request::Remove { runs } => ("remove", all(&mut runs.iter().map(ToString::to_string))),
+            Request::RemoveDamaged { run } => ("remove_damaged", Some(run.to_string())),
             Request::Compact { remains } => {
                 ("compact", all(&mut remains.iter().map(|one| one.run.to_string())))
             }
@@ -399,6 +406,8 @@ pub enum Answer {
     LongTurns(Vec<LongTurn>),
     /// For each run that was named, in that order.
     Each(Vec<Result<(), TaskError>>),
+    /// What is lost with a damaged run.
+    Lost(Lost),
     /// The number of a collection, and what came of it if it is over.
     Collection(u64, Option<Collected>),
     /// It was done, and there is something to say about it. [`Control`](super::Control) gives the answer, and the
@@ -421,6 +430,17 @@ pub enum Settlement {
     Accepted,
     /// The promise had its answer already; this one was counted and dropped.
     Ignored,
+}
+
+/// What is lost with a damaged run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// What was wrong with the run.
+    pub damage: String,
+    /// How many of its records could still be read.
+    pub records: u64,
+    /// Its unfinished forks. They pause where they need an answer that the run had.
+    pub forks: BTreeSet<String>,
 }
 
 /// How a runtime that has a log stands.

@@ -22,6 +22,8 @@ impl Answer {
             // What has labels takes secrets out of them.
             | Answer::Metrics(_)
             | Answer::LongTurns(_)
+            // It names runs and bytes.
+            | Answer::Lost(_)
             | Answer::Collection(..) => self,
             Answer::Status(mut status) => {
                 for paused in &mut status.paused {

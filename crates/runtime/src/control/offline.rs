@@ -1,6 +1,7 @@
 //! A log without its runtime: one that no process has, where requests become records that the runs find when they are
 //! brought back; or one that has failed, which is only looked at.
 
+use crate::run_log::damage::lost;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use tiffany_records::errors::{
 use tiffany_records::key::{Key, LogEnd, Received, refuse_ambiguous, run_id};
 use tiffany_records::redact::{self, Redactions};
 use tiffany_records::request::{
-    Answer, Decision, Fork, Request, RunQuery, State, Status, find_named, no_such_approval,
+    Answer, Decision, Fork, Lost, Request, RunQuery, State, Status, find_named, no_such_approval,
     not_encodable, own_uid, parse_key,
 };
 use tiffany_records::retention::Remains;
@@ -264,15 +265,23 @@ impl Offline {
                 settled.map(Answer::Settled).ok_or_else(|| unknown(promise))
             }
             Request::Settle { run: None, promise, result } => {
+                let mut unread = None;
                 for run in self.live() {
-                    // One that is damaged does not stand in the way of the others.
-                    let Ok(mut shelved) = self.shelved(run) else { continue };
+                    let mut shelved = match self.shelved(run) {
+                        Ok(shelved) => shelved,
+                        // One that is damaged does not stand in the way of the others.
+                        Err(error) => {
+                            unread.get_or_insert(error);
+                            continue;
+                        }
+                    };
                     let settled = shelved.settle(page, clock, (promise, false), &result);
                     if let Some(settlement) = settled {
                         return Ok(Answer::Settled(settlement));
                     }
                 }
-                Err(unknown(promise))
+                // It may be a promise of the run that can't be read.
+                Err(unread.unwrap_or_else(|| unknown(promise)))
             }
             Request::Fork { run, at, fork } => {
                 self.needed = None;
@@ -297,6 +306,7 @@ impl Offline {
                 });
                 Ok(Answer::Each(each.collect()))
             }
+            Request::RemoveDamaged { run } => self.remove_damaged(page, run).map(Answer::Lost),
             Request::Compact { remains } => {
                 let needed = self.needed();
                 let mut seen = BTreeSet::new();
@@ -384,7 +394,7 @@ impl Offline {
     }
 
     fn find(&self, name: &str) -> Result<Uuid, TaskError> {
-        let known = |run: &Uuid| self.entry(*run).is_some();
+        let known = |run: &Uuid| self.entry(*run).is_some() || self.damaged.contains_key(run);
         find_named(name, known, |from, to| {
             let runs = self.entries().map(|(run, _)| run);
             runs.filter(move |run| (from..=to).contains(run))
@@ -444,6 +454,22 @@ impl Offline {
         let needed = Arc::new(needed);
         self.needed = Some(Arc::clone(&needed));
         needed
+    }
+
+    fn remove_damaged(&mut self, page: &mut Page, run: Uuid) -> Result<Lost, TaskError> {
+        let known = self.damaged.get(&run);
+        match self.entry(run).map(|entry| entry.state) {
+            Some(RunState::Removed) => return Err(run_removed(run)),
+            None if known.is_none() => return Err(no_such_run(run)),
+            _ => {}
+        }
+        let forks = self.needed().forks_of(run);
+        let known = self.damaged.get(&run);
+        let lost = lost((&*self.disk, &self.root), run, known, forks)?;
+        page.batch.remove(run);
+        self.damaged.remove(&run);
+        self.needed = None;
+        Ok(lost)
     }
 
     /// Where a run stands that is over and that nobody needs.

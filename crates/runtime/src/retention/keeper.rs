@@ -9,11 +9,12 @@ use super::facts::Memory;
 use super::plan::Plan;
 use super::work::{Ask, Pruned};
 use crate::clock::Clock;
-use crate::control::Control;
+use crate::control::{Control, unexpected};
 use crate::host::inbox::Inbox;
 use crate::run_log::needed::not_over;
 use tiffany_log::{Collected, RealDisk, RunState, View};
 use tiffany_records::errors::log_failed;
+use tiffany_records::request::{Answer, Lost, Request};
 use tiffany_records::retention::Retention;
 
 /// Removes and compacts runs of a log that are over, through the process that has its directory or, where none has, on the log itself, which is then
@@ -50,6 +51,15 @@ impl Keeper {
     /// Removes a run that is over. Its id stays known: starting it again is an error, and runs nothing.
     pub fn remove(&mut self, run: Uuid) -> Result<(), TaskError> {
         crate::retention::work::remove(&mut self.control, run)
+    }
+
+    /// Removes a run that is damaged, whether it is over or not, and says what is lost. A run that isn't damaged is
+    /// refused. Its unfinished forks pause where they need an answer that it had.
+    pub fn remove_damaged(&mut self, run: Uuid) -> Result<Lost, TaskError> {
+        match self.control.ask(Request::RemoveDamaged { run })? {
+            Answer::Lost(lost) => Ok(lost),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Compacts runs that are over. Of each only what it was started with and what came of it is left. Those that were compacted before, or are so short that nothing would be

@@ -2,6 +2,7 @@
 //! decoded for replay, a fork copied from its parent, a snapshot. Nothing here runs code or knows the loop.
 
 pub(crate) mod cancel;
+pub(crate) mod damage;
 pub(crate) mod earlier;
 pub(crate) mod few;
 pub(crate) mod fork;

@@ -1,7 +1,7 @@
 //! The runs that unfinished forks take answers from. They are neither removed nor compacted.
 
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 use tiffany_log::{Disk, LogError, RunReader};
@@ -11,8 +11,8 @@ use tiffany_records::value::decode;
 /// The runs that unfinished forks take answers from.
 #[derive(Debug, Default)]
 pub(crate) struct Needed {
-    /// Each with one of the forks that need it.
-    forks: BTreeMap<Uuid, Uuid>,
+    /// Each with forks that need it: all of its own, and one of theirs.
+    forks: BTreeMap<Uuid, BTreeSet<Uuid>>,
     /// A run whose parent can't be read: any other run may be needed.
     unreadable: Option<Uuid>,
 }
@@ -55,10 +55,16 @@ impl Needed {
             let mut child = fork;
             for _ in 0..DEEPEST {
                 match parent {
-                    Ok(Some(run)) if needed.forks.insert(run, fork).is_none() => {
+                    Ok(Some(run)) => {
+                        let forks = needed.forks.entry(run).or_default();
+                        let is_known = !forks.is_empty();
+                        forks.insert(fork);
+                        if is_known {
+                            break;
+                        }
                         (child, parent) = (run, parent_of(run));
                     }
-                    Ok(_) => break,
+                    Ok(None) => break,
                     Err(_) => {
                         needed.unreadable.get_or_insert(child);
                         break;
@@ -71,14 +77,14 @@ impl Needed {
 
     /// What needs a run, if something does.
     pub(crate) fn get(&self, run: Uuid) -> Option<NeededBy> {
-        let fork = self.forks.get(&run).copied().map(NeededBy::Fork);
+        let fork = self.forks.get(&run).and_then(BTreeSet::first).copied().map(NeededBy::Fork);
         let other = self.unreadable.filter(|other| *other != run).map(NeededBy::Unreadable);
         fork.or(other)
     }
 
-    /// The forks that take answers from a run itself.
-    pub(crate) fn fork_of(&self, run: Uuid) -> Option<Uuid> {
-        self.forks.get(&run).copied()
+    /// Unfinished forks that take answers from a run.
+    pub(crate) fn forks_of(&self, run: Uuid) -> BTreeSet<Uuid> {
+        self.forks.get(&run).cloned().unwrap_or_default()
     }
 
     /// An error if a run is needed.

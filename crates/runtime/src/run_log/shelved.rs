@@ -18,6 +18,7 @@ use crate::run_log::replay::reading::read_script;
 use crate::run_log::replay::script::{Beginning, Fetch, Recorded, Script, Told, What, unwrapped};
 use crate::run_log::unread::Unread;
 use tiffany_log::{Chain, Disk, LogError, Payload, Stamp};
+use tiffany_records::errors::log_failed;
 use tiffany_records::json::compact;
 use tiffany_records::key::{Key, Number, Received};
 use tiffany_records::request::{
@@ -337,8 +338,9 @@ pub(crate) fn why_not_open(disk: &dyn Disk, root: &Path, approval: &str) -> Task
         return why_none_is_open(disk, root, run);
     }
     match first_answer(disk, root, approval) {
-        Some(first) => decided_already(approval, &first),
-        None => no_such_approval(approval),
+        Ok(Some(first)) => decided_already(approval, &first),
+        Ok(None) | Err(LogError::UnknownRun(_)) => no_such_approval(approval),
+        Err(error) => log_failed(error),
     }
 }
 
@@ -348,9 +350,11 @@ fn why_none_is_open(disk: &dyn Disk, root: &Path, run: Uuid) -> TaskError {
         let message = format!("run `{name}` does not wait for an approval");
         TaskError::new(ErrorKind::NoSuchApproval, message)
     };
-    let Ok(script) = read_script(disk, root, run, |_| false) else {
+    let script = match read_script(disk, root, run, |_| false) {
+        Ok(script) => script,
         // It is too new for a file of its own.
-        return none(&run.to_string());
+        Err(LogError::UnknownRun(_)) => return none(&run.to_string()),
+        Err(error) => return log_failed(error),
     };
     let decided = script.told.iter().rev().find_map(|told| match &told.what {
         What::Decided { of, answer: Ok(answer) } => Some((*of, answer)),
@@ -366,17 +370,20 @@ fn why_none_is_open(disk: &dyn Disk, root: &Path, run: Uuid) -> TaskError {
     }
 }
 
-fn first_answer(disk: &dyn Disk, root: &Path, approval: &str) -> Option<Approval> {
-    let Key { run, number } = Key::parse(approval)?;
+fn first_answer(
+    disk: &dyn Disk,
+    root: &Path,
+    approval: &str,
+) -> Result<Option<Approval>, LogError> {
+    let Some(Key { run, number }) = Key::parse(approval) else { return Ok(None) };
     let answer = |told: Option<&Told>| match &told?.what {
         What::Decided { of, answer: Ok(answer) } if *of == number.seq => Some(answer.clone()),
         _ => None,
     };
-    let script =
-        read_script(disk, root, run, |script| answer(script.told.back()).is_some()).ok()?;
+    let script = read_script(disk, root, run, |script| answer(script.told.back()).is_some())?;
     let generation = script.beginning.continued.as_ref().map_or(1, |before| before.generation + 1);
-    let answer = answer(script.told.back()).filter(|_| generation == number.generation)?;
-    decode(&answer.borrow::<Json>()?.0).ok()
+    let answer = answer(script.told.back()).filter(|_| generation == number.generation);
+    Ok(answer.and_then(|answer| decode(&answer.borrow::<Json>()?.0).ok()))
 }
 
 fn is_at_most_once(about: &str, fetch: Fetch<'_>) -> Result<bool, LogError> {

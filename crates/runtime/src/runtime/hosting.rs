@@ -12,6 +12,7 @@ use crate::control::socket::{House, Listening};
 use crate::host::trace::Who;
 use crate::metrics::standing::LogStanding;
 use crate::retention::background::Background;
+use crate::run_log::damage::Damaged;
 use crate::run_log::earlier::Earlier;
 use crate::run_log::hold::Holding;
 use crate::run_log::journal::Journal;
@@ -55,8 +56,8 @@ pub(crate) struct Durable {
     pub(crate) is_behind: bool,
     pub(crate) held_back: Vec<usize>,
     pub(crate) runs: KnownRuns,
-    /// Runs that are over and damaged.
-    pub(crate) damaged_ends: BTreeSet<Uuid>,
+    /// Runs that were found to be damaged when the log was opened.
+    pub(crate) damaged: BTreeMap<Uuid, Damaged>,
     pub(crate) ended: VecDeque<Uuid>,
     pub(crate) failed: Option<LogError>,
     /// What tells of runs once it has.
@@ -202,7 +203,7 @@ impl Runtime {
             is_behind: false,
             held_back: Vec::new(),
             runs,
-            damaged_ends: BTreeSet::new(),
+            damaged: BTreeMap::new(),
             ended: VecDeque::new(),
             failed: None,
             failed_log: None,
@@ -215,9 +216,8 @@ impl Runtime {
         });
         for (uuid, error) in recovery.refused {
             let durable = self.durable_mut();
-            if let Some(Known::Over(..)) = durable.runs.get(&uuid) {
-                durable.damaged_ends.insert(uuid);
-            }
+            let is_over = matches!(durable.runs.get(&uuid), Some(Known::Over(..)));
+            durable.damaged.insert(uuid, Damaged { error: error.clone(), is_over });
             live.retain(|(run, _)| *run != uuid);
             self.pause(uuid, log_failed(error), None);
         }

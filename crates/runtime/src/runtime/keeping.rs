@@ -92,7 +92,7 @@ impl Runtime {
         Ok(Answer::Collection(number, collected))
     }
 
-    fn needed_by_forks(&self) -> Needed {
+    pub(crate) fn needed_by_forks(&self) -> Needed {
         let Some(durable) = &self.durable else { return Needed::default() };
         let first_line = |run| parent_of(&*durable.disk, &durable.root, run);
         let live = self.runs.iter().filter_map(|(_, hosted)| {
@@ -104,7 +104,9 @@ impl Runtime {
                 Some((*run, Ok(shelved.parent())))
             }
             // Its log can't be read, or not as a whole; if its first line can be, that is enough.
-            Known::Paused(..) if !durable.damaged_ends.contains(run) => {
+            Known::Paused(..)
+                if durable.damaged.get(run).is_none_or(|damaged| !damaged.is_over) =>
+            {
                 Some((*run, first_line(*run)))
             }
             _ => None,

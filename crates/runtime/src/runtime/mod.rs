@@ -7,6 +7,7 @@ pub(crate) mod cancellation;
 pub(crate) mod checkpoints;
 pub(crate) mod commit;
 pub(crate) mod continuing;
+pub(crate) mod damage;
 pub(crate) mod doubts;
 pub(crate) mod dry_run;
 pub(crate) mod durable_runs;

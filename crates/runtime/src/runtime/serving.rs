@@ -326,6 +326,7 @@ impl Runtime {
                 RawValue::from_string(answer).map(Answer::Value).map_err(|_| unknown(run))
             }
             Request::Remove { runs } => Ok(Answer::Each(self.remove_runs(&runs))),
+            Request::RemoveDamaged { run } => self.remove_damaged(run),
             Request::Compact { remains } => Ok(Answer::Each(self.compact_runs(&remains))),
             Request::Collect { number } => self.collection(number),
             Request::Events(_) => {
