@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -13,14 +14,24 @@ from tiffany import ReceiveMessage, Runtime, Sleep, on_question, step, workflow
 ROOT = Path(__file__).parents[2]
 
 
+def run(*command: str) -> str:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@functools.cache
+def binary() -> str:
+    """The command line as the tests in Rust have it: built for an example of the workspace, its
+    dependencies have the same features, and nothing is compiled again."""
+    run("cargo", "build", "-q", "--workspace", "--bin", "tiffany", "--example", "orders")
+    return str(ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/tiffany")
+
+
 def cli(wal: Path, *args: str) -> list[Any]:
     """What the command prints, an object a line."""
-    command = ["cargo", "run", "-q", "-p", "tiffany-cli", "--", "--dir", str(wal), "--json", *args]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=600, env=os.environ
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    printed = run(binary(), "--dir", str(wal), "--json", *args)
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 @step

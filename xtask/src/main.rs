@@ -134,6 +134,7 @@ impl Shop {
     fn cargo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new("cargo");
         command.current_dir(&self.root).args(arguments);
+        forget_cargo(&mut command);
         command
     }
 
@@ -195,6 +196,17 @@ impl Shop {
         let mut names: Vec<String> = names.collect();
         names.sort();
         Ok(names)
+    }
+}
+
+/// Takes away what `cargo run` tells this program of itself. There are build scripts that look at it (`ring` has one): what was
+/// built by hand would be built again from here, and the other way round.
+fn forget_cargo(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
     }
 }
 

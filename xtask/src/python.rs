@@ -25,6 +25,7 @@ impl Venv {
     fn command(&self, shop: &Shop, name: &str) -> Command {
         let mut command = Command::new(self.0.join("bin").join(name));
         command.current_dir(&shop.root).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
+        crate::forget_cargo(&mut command);
         command
     }
 }
