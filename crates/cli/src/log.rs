@@ -1,15 +1,17 @@
 //! `log`: the records of a run, one after the other, as they come.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tiffany_records::Record;
 
-use tiffany_kernel::Uuid;
+use tiffany_kernel::{ErrorKind, Uuid};
 
 use super::Done;
 use super::args::Log;
+use super::driver;
 use super::error::{Ending, exit};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
+use tiffany::control::Request;
 use tiffany_log::{Checker, Follower, LogError, LogLine, RecordType, RunState, View};
 use tiffany_records::call_words::call_word;
 use tiffany_records::tasks::{Tasks, error_text, trace_lines};
@@ -17,6 +19,8 @@ use tiffany_records::{ChangedAnswer, has_failed};
 
 /// How often the file of a run is looked at for more.
 const PACE: Duration = Duration::from_millis(100);
+/// How often the process is asked whether it can still write the log.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Below this many columns a terminal is narrow.
 const NARROW: usize = 80;
@@ -75,6 +79,7 @@ fn follow(
     mut tasks: Tasks,
 ) -> Result<(), Ending> {
     let mut follower = Follower::new(&place.dir, run, checker);
+    let mut looked = Instant::now();
     loop {
         out.flush()?;
         if tasks.is_over() {
@@ -90,6 +95,14 @@ fn follow(
         }
         if !place.dir.is_dir() {
             return Err(LogError::Vanished { act: "follow", path: place.dir.clone() }.into());
+        }
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            if let Err(error) = driver::ask(&place.dir, |control| control.ask(Request::Health))
+                && error.kind() == ErrorKind::LogFailed
+            {
+                return Err(error.into());
+            }
         }
     }
 }

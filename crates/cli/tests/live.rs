@@ -601,10 +601,15 @@ fn clients_that_wait_are_told_that_the_log_has_failed() {
     home.run(&submit).ok();
     question(&home, "asks");
     let submit = [&submit[..], &["--approvals", "wait", "--wait"]].concat();
-    let waiting: Vec<_> = [&submit[..], &["watch", "asks"], &["events", "--follow", "--json"]]
-        .map(|arguments| home.watch(arguments))
-        .into();
+    let commands = [
+        &submit[..],
+        &["watch", "asks"],
+        &["events", "--follow", "--json"],
+        &["log", "asks", "--follow"],
+    ];
+    let waiting = commands.map(|arguments| home.watch(arguments));
     waiting[1].until("approve");
+    waiting[3].until("TaskYield");
     waiting[2].until("\"stage\"");
     let audit = || std::fs::read_to_string(home.log().join("audit.jsonl")).unwrap();
     home.until("it is submitted again", || audit().matches("\"submit\"").count() >= 2);

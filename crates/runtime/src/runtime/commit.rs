@@ -205,8 +205,8 @@ impl Runtime {
                     let waiting = std::mem::take(&mut durable.waiting);
                     let waiting = waiting.into_iter().flat_map(|(_, _, after)| after);
                     for after in after.into_iter().chain(waiting) {
-                        if let AfterCommit::Answer(tell, _) = after {
-                            tell.tell(Err(log_failed(error.clone())));
+                        if let AfterCommit::Answer(tell, answer) = after {
+                            tell.tell(Err(cut_short(&error, &answer)));
                         }
                     }
                     tracing::error!(
@@ -301,4 +301,21 @@ impl Runtime {
         }
         self.line_up(place);
     }
+}
+
+/// The error for a client whose answer waited for the log when that failed. Its change may have been written all the same: if a
+/// sync fails, nobody knows what the medium has.
+fn cut_short(error: &LogError, answer: &Result<Answer, TaskError>) -> TaskError {
+    use Answer::{Approval, Done, Each, Forked, Run, Settled};
+    let is_change = matches!(
+        answer,
+        Ok(Done | Run { .. } | Forked { .. } | Settled(_) | Approval(_) | Each(_))
+    );
+    if !is_change {
+        return log_failed(error.clone());
+    }
+    let message = format!(
+        "{error}; this change may be recorded all the same: look for it after the restart, before you make it again"
+    );
+    TaskError::new(ErrorKind::LogFailed, message)
 }
