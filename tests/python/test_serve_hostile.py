@@ -16,7 +16,9 @@ PROGRAM = """
 import asyncio
 import dataclasses
 import signal
+import socket
 import sys
+import time
 
 import tiffany
 
@@ -84,6 +86,57 @@ async def quick_async(name):
 @tiffany.workflow
 async def quick():
     return "quick"
+
+
+def spins(*_):
+    while True:
+        pass
+
+
+def spins_on():
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+
+
+async def spinning_generator():
+    try:
+        yield
+    finally:
+        spins()
+
+
+@tiffany.step
+async def leaves(kind):
+    loop = asyncio.get_running_loop()
+    if kind == "soon":
+        loop.call_soon(spins)
+    if kind == "again":
+        loop.call_later(0.01, spins_on)
+    if kind == "threadsafe":
+        loop.call_soon_threadsafe(spins)
+    if kind == "done":
+        future = loop.create_future()
+        future.add_done_callback(spins)
+        future.set_result(None)
+    if kind == "reader":
+        ends = socket.socketpair()
+        loop.add_reader(ends[0], spins, ends)
+        ends[1].send(b"x")
+    if kind == "blocked":
+        loop.call_soon(time.sleep, 3)
+    if kind == "generator":
+        generator = spinning_generator()
+        await anext(generator)
+        del generator
+
+
+@tiffany.workflow
+async def leaves_callback(kind):
+    await leaves(kind)
 """
 
 
@@ -130,6 +183,31 @@ def test_an_async_step_that_spins_fails_and_the_others_go_on(tmp_path: Path, fun
         daemon.signal(signal.SIGTERM)
         ended = daemon.end()
         assert ended.code == 0 and f"async step `{step}`" in ended.err, ended
+
+
+@pytest.mark.parametrize(
+    "kind", ["soon", "again", "threadsafe", "done", "reader", "blocked", "generator"]
+)
+def test_a_callback_that_spins_is_interrupted_and_named_and_async_steps_go_on(
+    tmp_path: Path, kind: str
+) -> None:
+    home = Home(tmp_path)
+    with served(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        leaves = submit(url, "leaves_callback", {"kind": kind})
+        # It keeps the loop when its step is over.
+        assert ask(f"{leaves}?wait=20")["state"] == "completed"
+        quick = submit(url, "quick_async", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"
+        turns = ask(url + "/api/v1/stuck")["turns"]
+        assert {turn["name"] for turn in turns if kind != "reader"} <= {"async step `leaves`"}
+        daemon.signal(signal.SIGTERM)
+        ended = daemon.end()
+        assert ended.code == 0 and "Traceback" not in ended.err, ended
+        if kind != "generator":
+            said = [line for line in ended.err.splitlines() if "[TFY0240]" in line]
+            assert len(said) == 1 and "of async step `leaves` of run " in said[0], ended
+            assert ("sleep" if kind == "blocked" else "spins") in said[0], ended
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

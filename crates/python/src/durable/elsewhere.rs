@@ -6,12 +6,16 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 use tiffany::durable::{Attempt, SpawnedFuture, Spawner, StepError};
 use tiffany::{ErrorKind, TaskError, binding};
 
-use crate::durable::attempt;
 use crate::durable::work::Work;
+use crate::durable::{attempt, interrupt};
+use crate::stack::is_coroutine;
 
 /// Where they run.
 pub(super) fn spawner() -> Spawner {
@@ -26,14 +30,27 @@ pub(super) fn spawner() -> Spawner {
     })
 }
 
+/// Something that `tiffany._loop` has.
+macro_rules! of_loop {
+    ($py:expr, $name:literal) => {{
+        static FOUND: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let find = || Ok::<_, PyErr>($py.import("tiffany._loop")?.getattr($name)?.unbind());
+        FOUND.get_or_try_init($py, find).map(|found| found.bind($py))
+    }};
+}
+
 /// The loop, which is started when it is first needed.
 fn background(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    py.import("tiffany._loop")?.call_method0("background")
+    of_loop!(py, "background")?.call0()
 }
 
 /// Lets the loop poll a future soon.
 fn wake(py: Python<'_>, polled: &Bound<'_, Polled>) -> PyResult<()> {
-    background(py)?.call_method1("call_soon_threadsafe", (polled,)).map(drop)
+    let soon = match interrupt::are_steps_here() {
+        true => intern!(py, "call_soon"),
+        false => intern!(py, "call_soon_threadsafe"),
+    };
+    background(py)?.call_method1(soon, (polled,)).map(drop)
 }
 
 /// A future that the loop polls whenever it is woken.
@@ -91,13 +108,22 @@ impl AsyncAttempt {
         let name = attempt.step_name();
         let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
         let coroutine = attempt::within(&attempt, || self.work.call(py, &attempt))?;
-        let options = pyo3::types::PyDict::new(py);
-        options.set_item("name", name)?;
-        options.set_item("context", attempt::context(&attempt)?)?;
-        let contained = py.import("tiffany._loop")?.call_method1("contained", (coroutine,))?;
-        let task = background(py)?.call_method("create_task", (contained,), Some(&options))?;
+        let coroutine = match is_coroutine(&coroutine) {
+            true => coroutine,
+            false => of_loop!(py, "awaits")?.call1((coroutine,))?,
+        };
+        let context = attempt::context(&attempt)?;
+        let options = PyDict::new(py);
+        options.set_item(intern!(py, "loop"), background(py)?)?;
+        options.set_item(intern!(py, "name"), name)?;
+        options.set_item(intern!(py, "context"), &context)?;
+        let task = of_loop!(py, "StepTask")?.call((coroutine,), Some(&options))?;
+        task.setattr(intern!(py, "attempt"), attempt)?;
         let done = Py::new(py, Done(waker.clone()))?;
-        task.call_method1("add_done_callback", (done,))?;
+        // In that context, so that what is done about the result belongs to the step.
+        let options = PyDict::new(py);
+        options.set_item(intern!(py, "context"), context)?;
+        task.call_method(intern!(py, "add_done_callback"), (done,), Some(&options))?;
         Ok(task.unbind())
     }
 
@@ -154,7 +180,7 @@ impl Drop for AsyncAttempt {
         Python::try_attach(|py| {
             let task = task.into_bound(py);
             // On the loop's thread, where futures are polled and dropped.
-            if let Err(error) = task.call_method0("cancel") {
+            if let Err(error) = task.call_method0("give_up") {
                 error.write_unraisable(py, Some(&task));
             }
         });

@@ -113,8 +113,12 @@ impl Work {
         // What cannot be written down will not be able to next time.
         let py = value.py();
         let subject = || format!("the result of step `{}`", self.name);
-        json::encode(value, subject)
-            .map_err(|error| StepError::last(json::written(error.value(py), None)))
+        json::encode(value, subject).map_err(|error| {
+            match interrupt::is_interruption(error.value(py)) {
+                true => self.failed(py, &error),
+                false => StepError::last(json::written(error.value(py), None)),
+            }
+        })
     }
 
     /// What it raised, in words, and whether another attempt is worth it.
@@ -125,7 +129,7 @@ impl Work {
                 exception.str().map_or("?".into(), |text| text.to_string()),
             );
         }
-        if interrupt::is_error(py, error) {
+        if interrupt::is_interruption(exception) {
             let message = format!(
                 "async step `{}` kept the loop that all async steps share for longer than a task may keep its turn",
                 self.name

@@ -1,0 +1,145 @@
+//! What the loop of asyncio that all async steps share gets from Rust: the queue of callbacks that are ready. The loop
+//! takes each callback from it, a resumption of a task included, so this is where the watchdog learns which step runs. A
+//! callback that keeps the loop for too long is interrupted; a child that it forked ends when it returns to the loop.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::PyIndexError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use tiffany::binding;
+
+use crate::durable::attempt::{self, Attempt};
+use crate::durable::interrupt;
+use crate::session::Process;
+
+/// The handles of callbacks that are ready, in the place of the deque that asyncio makes for them.
+#[pyclass(frozen, name = "_ReadyQueue", module = "tiffany._core")]
+pub(super) struct ReadyQueue {
+    handles: Mutex<VecDeque<Py<PyAny>>>,
+    process: Process,
+}
+
+impl ReadyQueue {
+    fn handles(&self) -> MutexGuard<'_, VecDeque<Py<PyAny>>> {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl ReadyQueue {
+    #[new]
+    fn new() -> ReadyQueue {
+        ReadyQueue { handles: Mutex::default(), process: Process::current() }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Ok(handles) = self.handles.try_lock() else { return Ok(()) };
+        handles.iter().try_for_each(|handle| visit.call(handle))
+    }
+
+    fn append(&self, handle: Py<PyAny>) {
+        self.handles().push_back(handle);
+    }
+
+    /// The next callback, which the loop runs at once.
+    fn popleft<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.process.end_if_forked();
+        interrupt::take();
+        interrupt::steps_are_here(py)?;
+        let next = self.handles().pop_front();
+        let next =
+            next.ok_or_else(|| PyIndexError::new_err("no callback is ready"))?.into_bound(py);
+        let attempt = next
+            .getattr(intern!(py, "_context"))
+            .and_then(|context| attempt::found_in(&context))
+            .unwrap_or(None);
+        binding::step_code_begins(attempt.as_ref().map(|attempt| attempt.get().inner()));
+        Ok(next)
+    }
+
+    /// The loop is about to wait for events.
+    fn rest(&self) {
+        self.process.end_if_forked();
+        interrupt::take();
+        binding::step_code_rests();
+    }
+
+    fn clear(&self) {
+        let handles = std::mem::take(&mut *self.handles());
+        drop(handles);
+    }
+
+    fn __len__(&self) -> usize {
+        self.handles().len()
+    }
+}
+
+/// Whether the caller is a step, and another one than that of this attempt.
+#[pyfunction]
+#[pyo3(name = "_is_another_step")]
+pub(super) fn is_another_step(py: Python<'_>, attempt: Option<&Bound<'_, Attempt>>) -> bool {
+    let caller = attempt::current(py).unwrap_or(None);
+    caller.is_some_and(|caller| !attempt.is_some_and(|attempt| caller.is(attempt)))
+}
+
+/// Whether an exception is that of an interruption.
+#[pyfunction]
+#[pyo3(name = "_is_interruption")]
+pub(super) fn is_interruption(error: &Bound<'_, PyAny>) -> bool {
+    interrupt::is_interruption(error)
+}
+
+/// The function of asyncio that calls every callback, and contains what it raises.
+fn boundary(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static CODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let code = CODE.get_or_try_init(py, || {
+        let run = py.import("asyncio")?.getattr("Handle")?.getattr("_run")?;
+        Ok::<_, PyErr>(run.getattr("__code__")?.unbind())
+    })?;
+    Ok(code.bind(py))
+}
+
+/// The line of the boundary that calls the callback, as it was when one was last interrupted.
+static CALLING_LINE: AtomicU32 = AtomicU32::new(0);
+
+/// The line at which the boundary is, seen from a frame inside it.
+fn line_of_boundary(innermost: Bound<'_, PyAny>) -> PyResult<Option<u32>> {
+    let py = innermost.py();
+    let code = boundary(py)?;
+    let mut at = innermost;
+    while !at.is_none() {
+        if at.getattr(intern!(py, "f_code"))?.is(code) {
+            return at.getattr(intern!(py, "f_lineno"))?.extract().map(Some);
+        }
+        at = at.getattr(intern!(py, "f_back"))?;
+    }
+    Ok(None)
+}
+
+/// Whether a thread runs a callback. An exception between two of them would lose the next one.
+pub(super) fn runs_callback(py: Python<'_>, thread: std::ffi::c_long) -> PyResult<bool> {
+    let frames = py.import("sys")?.call_method0("_current_frames")?;
+    let Some(line) = line_of_boundary(frames.get_item(thread)?)? else { return Ok(false) };
+    // On its first line it has not begun to contain what is raised.
+    let first_line: u32 = boundary(py)?.getattr("co_firstlineno")?.extract()?;
+    CALLING_LINE.store(line, Ordering::Relaxed);
+    Ok(line != first_line)
+}
+
+/// Whether the present code is that of a callback, and not that of the boundary. It runs no Python code, in which the
+/// next exception would be raised.
+pub(super) fn is_in_callback(py: Python<'_>) -> PyResult<bool> {
+    static INNERMOST: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let innermost = INNERMOST
+        .get_or_try_init(py, || Ok::<_, PyErr>(py.import("sys")?.getattr("_getframe")?.unbind()))?;
+    let frame = innermost.bind(py).call0()?;
+    if frame.getattr(intern!(py, "f_code"))?.is(boundary(py)?) {
+        return Ok(false);
+    }
+    Ok(line_of_boundary(frame)? == Some(CALLING_LINE.load(Ordering::Relaxed)))
+}
