@@ -9,7 +9,6 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import Executor
-from contextvars import Context
 from datetime import datetime, timedelta
 from os import PathLike
 from types import FrameType, GenericAlias, ModuleType, TracebackType

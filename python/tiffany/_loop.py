@@ -59,10 +59,10 @@ class SharedLoop(asyncio.SelectorEventLoop):
         _refuse("shutdown_default_executor")
 
     def set_default_executor(self, executor: Any) -> NoReturn:
-        _refuse("set_default_executor")
+        _refuse("set_default_executor", "give the executor to `loop.run_in_executor` instead")
 
     def set_task_factory(self, factory: Any) -> NoReturn:
-        _refuse("set_task_factory")
+        _refuse("set_task_factory", "make such tasks in the coroutine itself instead")
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not _core._is_interruption(context.get("exception")):
@@ -80,11 +80,20 @@ class SharedLoop(asyncio.SelectorEventLoop):
                 # The task has what it raised; the others continue.
                 pass
             except BaseException as error:
-                if not _core._is_interruption(error):
-                    with contextlib.suppress(Exception):
-                        traceback.print_exception(error)
-                    time.sleep(1)
+                with contextlib.suppress(Exception):
+                    self._continue_after(error)
         super().close()
+
+    def _continue_after(self, error: BaseException) -> None:
+        """Asyncio did not contain what a callback raised, or raised it itself."""
+        if not _core._is_interruption(error):
+            traceback.print_exception(error)
+            time.sleep(1)
+            return
+        # From Python 3.12 on, the second exception of an interruption comes while asyncio handles the first one.
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if frame.f_code is asyncio.Handle._run.__code__:  # type: ignore[attr-defined]
+                _show_interrupted(frame.f_locals["self"])
 
     def end(self, thread: threading.Thread, ending: threading.Event) -> None:
         """Before the interpreter ends: cancels what runs there, and stops."""
@@ -146,10 +155,10 @@ def _started() -> SharedLoop:
     return loop
 
 
-def _refuse(name: str) -> NoReturn:
+def _refuse(name: str, next_step: str = "return from the coroutine instead") -> NoReturn:
     raise SharedLoopError(
         f"`loop.{name}()` was called on the loop that all coroutines of asyncio share here [TFY0056]; "
-        "return from the coroutine instead: the loop is tiffany's, and ends with the process"
+        f"{next_step}: the loop is tiffany's, and ends with the process"
     )
 
 

@@ -58,7 +58,7 @@ def test_a_step_that_stops_it_has_an_error_and_the_next_one_works(
         try:
             await ends()
         except SharedLoopError as error:
-            assert error.code == "TFY0056" and "return from the coroutine" in str(error)
+            assert error.code == "TFY0056" and "the loop is tiffany's" in str(error)
             return await works()
         return -1
 

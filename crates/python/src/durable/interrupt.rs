@@ -80,7 +80,7 @@ fn interrupter_where(
                     false
                 })
             };
-            if goes_on() && is_possible() {
+            if is_possible() && goes_on() {
                 raised.store(true, Ordering::Relaxed);
                 if let Err(error) = take_unraisable_hook(py) {
                     error.write_unraisable(py, None);
