@@ -42,10 +42,11 @@ class SharedLoop(asyncio.SelectorEventLoop):
     """A loop of asyncio whose callbacks are watched, and which cannot be stopped by those that run on it."""
 
     def __init__(self) -> None:
-        ready = _core._ReadyQueue()
+        ready = _core._ReadyQueue(self, super().call_soon)
         super().__init__(_Selector(ready))
         # The loop takes every callback from here, when it is about to run it.
         self._ready = ready
+        self.call_soon = ready.call_soon  # type: ignore[method-assign]
         executor = ThreadPoolExecutor(EXECUTOR_THREADS, "tiffany-to-thread")
         super().set_default_executor(executor)
 

@@ -73,6 +73,19 @@ async def awaits_inside(path):
 
 
 @tiffany.step
+async def spins_and_raises(path):
+    try:
+        await spin(path)
+    except BaseException:
+        raise
+
+
+@tiffany.workflow
+async def awaits_raising(path):
+    await spins_and_raises(path)
+
+
+@tiffany.step
 async def greet_async(name):
     await asyncio.sleep(0.01)
     return f"hello {name}"
@@ -159,8 +172,17 @@ def test_a_spin_in_del_is_interrupted(tmp_path: Path) -> None:
         assert ended.code == 0 and "Exception ignored" not in ended.err, ended
 
 
-@pytest.mark.parametrize("function", ["awaits", "awaits_inside"])
-def test_an_async_step_that_spins_fails_and_the_others_go_on(tmp_path: Path, function: str) -> None:
+@pytest.mark.parametrize(
+    ("function", "step"),
+    [
+        ("awaits", "spins_async"),
+        ("awaits_inside", "spins_inside"),
+        ("awaits_raising", "spins_and_raises"),
+    ],
+)
+def test_an_async_step_that_spins_fails_and_the_others_go_on(
+    tmp_path: Path, function: str, step: str
+) -> None:
     home, path = Home(tmp_path), tmp_path / "begun"
     with served(home, turn="2s") as daemon:
         url = json.loads(daemon.line())["url"]
@@ -173,7 +195,6 @@ def test_an_async_step_that_spins_fails_and_the_others_go_on(tmp_path: Path, fun
             seen += [turn["name"] for turn in turns if not turn["is_over"]]
             time.sleep(0.02)
         assert ask(quick)["value"] == "hello Ada"
-        step = "spins_async" if function == "awaits" else "spins_inside"
         assert set(seen) == {f"async step `{step}`"}, seen
         shown = ask(f"{spins}?wait=20")
         assert (shown["state"], shown["error"]["code"]) == ("failed", "TFY0240"), shown

@@ -175,6 +175,14 @@ pub(super) fn take() -> bool {
     RAISED.with(|raised| raised.load(Ordering::Relaxed) && was_raised(raised))
 }
 
+/// Ends an interruption of this thread if this is a place where the code that was interrupted has been left.
+#[inline]
+pub(super) fn end_at(py: Python<'_>, is_left: fn(Python<'_>) -> PyResult<bool>) {
+    if RAISED.with(|raised| raised.load(Ordering::Relaxed)) && is_left(py).unwrap_or(true) {
+        take();
+    }
+}
+
 /// Whether an exception is that of an interruption, or was raised while that one was handled.
 pub(super) fn is_interruption(error: &Bound<'_, PyAny>) -> bool {
     let py = error.py();

@@ -11,6 +11,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
 use tiffany::binding;
 
 use crate::durable::attempt::{self, Attempt};
@@ -20,6 +21,9 @@ use crate::session::Process;
 /// The handles of callbacks that are ready, in the place of the deque that asyncio makes for them.
 #[pyclass(frozen, name = "_ReadyQueue", module = "tiffany._core")]
 pub(super) struct ReadyQueue {
+    event_loop: Py<PyAny>,
+    /// The loop's own `call_soon`.
+    call_soon: Py<PyAny>,
     handles: Mutex<VecDeque<Py<PyAny>>>,
     process: Process,
 }
@@ -33,13 +37,39 @@ impl ReadyQueue {
 #[pymethods]
 impl ReadyQueue {
     #[new]
-    fn new() -> ReadyQueue {
-        ReadyQueue { handles: Mutex::default(), process: Process::current() }
+    fn new(event_loop: Py<PyAny>, call_soon: Py<PyAny>) -> ReadyQueue {
+        let (handles, process) = (Mutex::default(), Process::current());
+        ReadyQueue { event_loop, call_soon, handles, process }
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.event_loop)?;
+        visit.call(&self.call_soon)?;
         let Ok(handles) = self.handles.try_lock() else { return Ok(()) };
         handles.iter().try_for_each(|handle| visit.call(handle))
+    }
+
+    /// `call_soon` of the loop. A task that has ended calls it with what waits for the task, which must not be lost to an
+    /// interruption that the task has left behind.
+    #[pyo3(signature = (callback, *args, context = None))]
+    fn call_soon<'py>(
+        &self,
+        callback: Bound<'py, PyAny>,
+        args: Bound<'py, PyTuple>,
+        context: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = callback.py();
+        interrupt::end_at(py, is_at_boundary);
+        let event_loop = self.event_loop.bind(py);
+        if !event_loop.getattr(intern!(py, "_debug"))?.is_truthy()? {
+            let given = (callback, args, context);
+            return event_loop.call_method1(intern!(py, "_call_soon"), given);
+        }
+        let options = PyDict::new(py);
+        options.set_item("context", context)?;
+        let mut all = vec![callback];
+        all.extend(args);
+        self.call_soon.bind(py).call(PyTuple::new(py, all)?, Some(&options))
     }
 
     fn append(&self, handle: Py<PyAny>) {
@@ -131,15 +161,21 @@ pub(super) fn runs_callback(py: Python<'_>, thread: std::ffi::c_long) -> PyResul
     Ok(line != first_line)
 }
 
-/// Whether the present code is that of a callback, and not that of the boundary. It runs no Python code, in which the
-/// next exception would be raised.
-pub(super) fn is_in_callback(py: Python<'_>) -> PyResult<bool> {
-    static INNERMOST: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let innermost = INNERMOST
+/// The frame of the present code. This runs no Python code, in which the next exception would be raised.
+fn innermost(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static GET_FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let get_frame = GET_FRAME
         .get_or_try_init(py, || Ok::<_, PyErr>(py.import("sys")?.getattr("_getframe")?.unbind()))?;
-    let frame = innermost.bind(py).call0()?;
-    if frame.getattr(intern!(py, "f_code"))?.is(boundary(py)?) {
-        return Ok(false);
-    }
-    Ok(line_of_boundary(frame)? == Some(CALLING_LINE.load(Ordering::Relaxed)))
+    get_frame.bind(py).call0()
+}
+
+/// Whether the present code is that of the boundary, or was called by it in C.
+fn is_at_boundary(py: Python<'_>) -> PyResult<bool> {
+    Ok(innermost(py)?.getattr(intern!(py, "f_code"))?.is(boundary(py)?))
+}
+
+/// Whether the present code is that of a callback.
+pub(super) fn is_in_callback(py: Python<'_>) -> PyResult<bool> {
+    let called_at = Some(CALLING_LINE.load(Ordering::Relaxed));
+    Ok(!is_at_boundary(py)? && line_of_boundary(innermost(py)?)? == called_at)
 }
