@@ -150,6 +150,25 @@ async def leaves(kind):
 @tiffany.workflow
 async def leaves_callback(kind):
     await leaves(kind)
+
+
+@tiffany.step
+async def keeps_on(kind):
+    loop = asyncio.get_running_loop()
+
+    def tick():
+        loop.call_soon(tick)
+        spins()
+
+    if kind == "fails":
+        tick()
+    loop.call_soon(tick)
+    await asyncio.sleep(3600)
+
+
+@tiffany.workflow
+async def keeps_on_spinning(kind):
+    await keeps_on(kind)
 """
 
 
@@ -229,6 +248,29 @@ def test_a_callback_that_spins_is_interrupted_and_named_and_async_steps_go_on(
             said = [line for line in ended.err.splitlines() if "[TFY0240]" in line]
             assert len(said) == 1 and "of async step `leaves` of run " in said[0], ended
             assert ("sleep" if kind == "blocked" else "spins") in said[0], ended
+
+
+@pytest.mark.parametrize("kind", ["fails", "waits"])
+def test_a_step_that_is_interrupted_again_and_again_is_not_run_any_more(
+    tmp_path: Path, kind: str
+) -> None:
+    with served(Home(tmp_path)) as daemon:
+        url = json.loads(daemon.line())["url"]
+        shown = ask(f"{submit(url, 'keeps_on_spinning', {'kind': kind})}?wait=20")
+        assert (shown["state"], shown["error"]["code"]) == ("failed", "TFY0240"), shown
+        quick = submit(url, "quick_async", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"
+
+        def turns() -> list[bool]:
+            all_turns = ask(url + "/api/v1/stuck")["turns"]
+            return [turn["is_over"] for turn in all_turns if "keeps_on" in turn["name"]]
+
+        deadline = time.monotonic() + 20
+        while turns() != [True] * 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert turns() == [True] * 3
+        daemon.signal(signal.SIGTERM)
+        assert daemon.end().code == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

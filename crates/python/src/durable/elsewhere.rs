@@ -72,6 +72,11 @@ impl Polled {
     }
 }
 
+/// Whether a callback is one of those above and below, and not the program's.
+pub(super) fn is_ours(callback: &Bound<'_, PyAny>) -> bool {
+    callback.is_instance_of::<Polled>() || callback.is_instance_of::<Done>()
+}
+
 struct Awake(Py<Polled>);
 
 impl Wake for Awake {
@@ -93,8 +98,8 @@ pub(super) struct AsyncAttempt {
 
 enum State {
     New(Option<Attempt>),
-    /// A task of asyncio.
-    Running(Py<PyAny>),
+    /// A task of asyncio, and what its code sees of the attempt.
+    Running(Py<PyAny>, Py<attempt::Attempt>),
     Over,
 }
 
@@ -104,9 +109,10 @@ impl AsyncAttempt {
     }
 
     /// Starts the task, which wakes the future when it is done.
-    fn start(&self, py: Python<'_>, attempt: Attempt, waker: &Waker) -> PyResult<Py<PyAny>> {
+    fn start(&self, py: Python<'_>, attempt: Attempt, waker: &Waker) -> PyResult<State> {
         let name = attempt.step_name();
         let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
+        attempt.get().set_waker(waker);
         let coroutine = attempt::within(&attempt, || self.work.call(py, &attempt))?;
         let coroutine = match is_coroutine(&coroutine) {
             true => coroutine,
@@ -118,13 +124,13 @@ impl AsyncAttempt {
         options.set_item(intern!(py, "name"), name)?;
         options.set_item(intern!(py, "context"), &context)?;
         let task = of_loop!(py, "StepTask")?.call((coroutine,), Some(&options))?;
-        task.setattr(intern!(py, "attempt"), attempt)?;
+        task.setattr(intern!(py, "attempt"), &attempt)?;
         let done = Py::new(py, Done(waker.clone()))?;
         // In that context, so that what is done about the result belongs to the step.
         let options = PyDict::new(py);
         options.set_item(intern!(py, "context"), context)?;
         task.call_method(intern!(py, "add_done_callback"), (done,), Some(&options))?;
-        Ok(task.unbind())
+        Ok(State::Running(task.unbind(), attempt.unbind()))
     }
 
     fn result(&self, task: &Bound<'_, PyAny>) -> Result<String, StepError> {
@@ -151,16 +157,17 @@ impl Future for AsyncAttempt {
                 State::New(attempt) => {
                     let attempt = attempt.take().expect("a future is started once");
                     match this.start(py, attempt, cx.waker()) {
-                        Ok(task) => {
-                            this.state = State::Running(task);
+                        Ok(running) => {
+                            this.state = running;
                             return Poll::Pending;
                         }
                         Err(error) => Err(this.work.failed(py, &error)),
                     }
                 }
-                State::Running(task) => {
+                State::Running(task, attempt) => {
                     let task = task.bind(py).clone();
                     match task.call_method0("done").and_then(|done| done.is_truthy()) {
+                        Ok(false) if attempt.get().is_stopped() => Err(this.work.interrupted()),
                         Ok(false) => return Poll::Pending,
                         Ok(true) => this.result(&task),
                         Err(error) => Err(this.work.failed(py, &error)),
@@ -176,7 +183,9 @@ impl Future for AsyncAttempt {
 
 impl Drop for AsyncAttempt {
     fn drop(&mut self) {
-        let State::Running(task) = std::mem::replace(&mut self.state, State::Over) else { return };
+        let State::Running(task, _) = std::mem::replace(&mut self.state, State::Over) else {
+            return;
+        };
         Python::try_attach(|py| {
             let task = task.into_bound(py);
             // On the loop's thread, where futures are polled and dropped.

@@ -80,7 +80,7 @@ fn interrupter_where(
                     false
                 })
             };
-            if is_possible() && goes_on() {
+            if goes_on() && is_possible() && goes_on() {
                 raised.store(true, Ordering::Relaxed);
                 if let Err(error) = take_unraisable_hook(py) {
                     error.write_unraisable(py, None);

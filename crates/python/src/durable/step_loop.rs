@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyTuple};
 use tiffany::binding;
 
 use crate::durable::attempt::{self, Attempt};
-use crate::durable::interrupt;
+use crate::durable::{elsewhere, interrupt};
 use crate::session::Process;
 
 /// The handles of callbacks that are ready, in the place of the deque that asyncio makes for them.
@@ -84,10 +84,10 @@ impl ReadyQueue {
         let next = self.handles().pop_front();
         let next =
             next.ok_or_else(|| PyIndexError::new_err("no callback is ready"))?.into_bound(py);
-        let attempt = next
-            .getattr(intern!(py, "_context"))
-            .and_then(|context| attempt::found_in(&context))
-            .unwrap_or(None);
+        let attempt = attempt_of(&next);
+        if let Some(attempt) = attempt.as_ref().filter(|attempt| attempt.get().is_stopped()) {
+            skip(&next, attempt.get())?;
+        }
         binding::step_code_begins(attempt.as_ref().map(|attempt| attempt.get().inner()));
         Ok(next)
     }
@@ -107,6 +107,23 @@ impl ReadyQueue {
     fn __len__(&self) -> usize {
         self.handles().len()
     }
+}
+
+/// The attempt that a callback belongs to.
+#[inline]
+fn attempt_of<'py>(handle: &Bound<'py, PyAny>) -> Option<Bound<'py, Attempt>> {
+    let context = handle.getattr(intern!(handle.py(), "_context")).ok()?;
+    attempt::found_in(&context).unwrap_or(None)
+}
+
+/// Does not let the loop call a callback of an attempt that was interrupted too often, unless it is one of ours.
+#[cold]
+fn skip(handle: &Bound<'_, PyAny>, attempt: &Attempt) -> PyResult<()> {
+    if !elsewhere::is_ours(&handle.getattr("_callback")?) {
+        handle.call_method0("cancel")?;
+        attempt.wake();
+    }
+    Ok(())
 }
 
 /// Whether the caller is a step, and another one than that of this attempt.
@@ -137,28 +154,40 @@ fn boundary(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 /// The line of the boundary that calls the callback, as it was when one was last interrupted.
 static CALLING_LINE: AtomicU32 = AtomicU32::new(0);
 
-/// The line at which the boundary is, seen from a frame inside it.
-fn line_of_boundary(innermost: Bound<'_, PyAny>) -> PyResult<Option<u32>> {
+/// The frame of the boundary, seen from a frame inside it.
+fn frame_of_boundary(innermost: Bound<'_, PyAny>) -> PyResult<Option<Bound<'_, PyAny>>> {
     let py = innermost.py();
     let code = boundary(py)?;
     let mut at = innermost;
     while !at.is_none() {
         if at.getattr(intern!(py, "f_code"))?.is(code) {
-            return at.getattr(intern!(py, "f_lineno"))?.extract().map(Some);
+            return Ok(Some(at));
         }
         at = at.getattr(intern!(py, "f_back"))?;
     }
     Ok(None)
 }
 
-/// Whether a thread runs a callback. An exception between two of them would lose the next one.
+/// The line at which a frame is.
+fn line_of(frame: &Bound<'_, PyAny>) -> PyResult<u32> {
+    frame.getattr(intern!(frame.py(), "f_lineno"))?.extract()
+}
+
+/// Whether a thread runs a callback, which is about to be interrupted. An exception between two of them would lose the next
+/// one.
 pub(super) fn runs_callback(py: Python<'_>, thread: std::ffi::c_long) -> PyResult<bool> {
     let frames = py.import("sys")?.call_method0("_current_frames")?;
-    let Some(line) = line_of_boundary(frames.get_item(thread)?)? else { return Ok(false) };
+    let Some(frame) = frame_of_boundary(frames.get_item(thread)?)? else { return Ok(false) };
+    let line = line_of(&frame)?;
     // On its first line it has not begun to contain what is raised.
-    let first_line: u32 = boundary(py)?.getattr("co_firstlineno")?.extract()?;
+    if line == boundary(py)?.getattr("co_firstlineno")?.extract::<u32>()? {
+        return Ok(false);
+    }
     CALLING_LINE.store(line, Ordering::Relaxed);
-    Ok(line != first_line)
+    if let Some(attempt) = attempt_of(&frame.getattr("f_locals")?.get_item("self")?) {
+        attempt.get().interrupt();
+    }
+    Ok(true)
 }
 
 /// The frame of the present code. This runs no Python code, in which the next exception would be raised.
@@ -176,6 +205,9 @@ fn is_at_boundary(py: Python<'_>) -> PyResult<bool> {
 
 /// Whether the present code is that of a callback.
 pub(super) fn is_in_callback(py: Python<'_>) -> PyResult<bool> {
-    let called_at = Some(CALLING_LINE.load(Ordering::Relaxed));
-    Ok(!is_at_boundary(py)? && line_of_boundary(innermost(py)?)? == called_at)
+    if is_at_boundary(py)? {
+        return Ok(false);
+    }
+    let Some(frame) = frame_of_boundary(innermost(py)?)? else { return Ok(false) };
+    Ok(line_of(&frame)? == CALLING_LINE.load(Ordering::Relaxed))
 }

@@ -121,6 +121,15 @@ impl Work {
         })
     }
 
+    /// The error of an async step that kept the loop of all.
+    pub(super) fn interrupted(&self) -> StepError {
+        let message = format!(
+            "async step `{}` kept the loop that all async steps share for longer than a task may keep its turn",
+            self.name
+        );
+        binding::worth_another_attempt(TaskError::new(ErrorKind::StepInterrupted, message))
+    }
+
     /// What it raised, in words, and whether another attempt is worth it.
     pub(super) fn failed(&self, py: Python<'_>, error: &PyErr) -> StepError {
         let exception = error.value(py);
@@ -130,12 +139,7 @@ impl Work {
             );
         }
         if interrupt::is_interruption(exception) {
-            let message = format!(
-                "async step `{}` kept the loop that all async steps share for longer than a task may keep its turn",
-                self.name
-            );
-            let error = TaskError::new(ErrorKind::StepInterrupted, message);
-            return binding::worth_another_attempt(error);
+            return self.interrupted();
         }
         if is(py, error, "_Ended") {
             let text = exception.str().map_or("?".into(), |text| text.to_string());
