@@ -46,7 +46,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
         super().__init__(_Selector(ready))
         # The loop takes every callback from here, when it is about to run it.
         self._ready = ready
-        self.call_soon = ready.call_soon  # type: ignore[method-assign]
+        setattr(self, "call_soon", ready.call_soon)  # noqa: B010
         executor = ThreadPoolExecutor(EXECUTOR_THREADS, "tiffany-to-thread")
         super().set_default_executor(executor)
 
@@ -93,7 +93,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
             return
         # From Python 3.12 on, the second exception of an interruption comes while asyncio handles the first one.
         for frame, _ in traceback.walk_tb(error.__traceback__):
-            if frame.f_code is asyncio.Handle._run.__code__:  # type: ignore[attr-defined]
+            if frame.f_code is asyncio.Handle._run.__code__:
                 _show_interrupted(frame.f_locals["self"])
 
     def end(self, thread: threading.Thread, ending: threading.Event) -> None:
