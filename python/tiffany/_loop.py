@@ -1,4 +1,4 @@
-"""A shared asyncio event loop in its own thread, started when it is first needed."""
+"""One loop of asyncio in a thread, which everything shares that has to run on one. It is started when it is first needed."""
 
 from __future__ import annotations
 
@@ -6,25 +6,129 @@ import asyncio
 import atexit
 import contextlib
 import contextvars
-import functools
 import os
+import selectors
+import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any
+import time
+import traceback
+from collections.abc import Awaitable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn
 
 from tiffany import _core
 from tiffany.errors import SharedLoopError, _Ended
 
-# asyncio must recognize what its task runs as a coroutine.
-Coroutine.register(_core._StepCoroutine)
+EXECUTOR_THREADS = 64
+"""So many threads at most run what coroutines give to `asyncio.to_thread`, host names to be looked up included."""
 
 _lock = threading.Lock()
-_loop: asyncio.AbstractEventLoop | None = None
+_loop: SharedLoop | None = None
 
 
-def background() -> asyncio.AbstractEventLoop:
-    """Returns the shared event loop. Coroutines on it cannot stop it, and a forked process gets its
-    own.
+class _Selector(selectors.DefaultSelector):
+    """Tells the queue when the loop waits for events."""
+
+    def __init__(self, ready: _core._ReadyQueue) -> None:
+        super().__init__()
+        self._rest = ready.rest
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._rest()
+        return super().select(timeout)
+
+
+class SharedLoop(asyncio.SelectorEventLoop):
+    """A loop of asyncio whose callbacks are watched, and which cannot be stopped by those that run on it."""
+
+    def __init__(self) -> None:
+        ready = _core._ReadyQueue(self, super().call_soon)
+        super().__init__(_Selector(ready))
+        # The loop takes every callback from here, when it is about to run it.
+        self._ready = ready
+        setattr(self, "call_soon", ready.call_soon)  # noqa: B010
+        executor = ThreadPoolExecutor(EXECUTOR_THREADS, "tiffany-to-thread")
+        super().set_default_executor(executor)
+
+    def stop(self) -> NoReturn:
+        _refuse("stop")
+
+    def close(self) -> NoReturn:
+        _refuse("close")
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> NoReturn:
+        _refuse("shutdown_default_executor")
+
+    def set_default_executor(self, executor: Any) -> NoReturn:
+        _refuse("set_default_executor", "give the executor to `loop.run_in_executor` instead")
+
+    def set_task_factory(self, factory: Any) -> NoReturn:
+        _refuse("set_task_factory", "make such tasks in the coroutine itself instead")
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not _core._is_interruption(context.get("exception")):
+            super().call_exception_handler(context)
+        elif (handle := context.get("handle")) is not None:
+            _show_interrupted(handle)
+
+    def serve(self, ending: threading.Event) -> None:
+        """Runs until it ends with the process, whatever callbacks raise."""
+        asyncio.set_event_loop(self)
+        while not ending.is_set():
+            try:
+                self.run_forever()
+            except (KeyboardInterrupt, SystemExit):
+                # The task has what it raised; the others continue.
+                pass
+            except BaseException as error:
+                with contextlib.suppress(Exception):
+                    self._continue_after(error)
+        super().close()
+
+    def _continue_after(self, error: BaseException) -> None:
+        """Asyncio did not contain what a callback raised, or raised it itself."""
+        if not _core._is_interruption(error):
+            traceback.print_exception(error)
+            time.sleep(1)
+            return
+        # From Python 3.12 on, the second exception of an interruption comes while asyncio handles the first one.
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if frame.f_code is asyncio.Handle._run.__code__:
+                _show_interrupted(frame.f_locals["self"])
+
+    def end(self, thread: threading.Thread, ending: threading.Event) -> None:
+        """Before the interpreter ends: cancels what runs there, and stops."""
+        # After a fork the thread is another process's.
+        if self is not _loop or not thread.is_alive():
+            return
+
+        async def finish() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=1) if others else None
+            ending.set()
+            asyncio.SelectorEventLoop.stop(self)
+
+        asyncio.run_coroutine_threadsafe(finish(), self)
+        thread.join(timeout=5)
+
+
+class StepTask(asyncio.Task[Any]):
+    """The task of an attempt at a step. Another step that cancels whatever `asyncio.all_tasks()` lists does not cancel it."""
+
+    attempt: _core.Attempt | None = None
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        return not _core._is_another_step(self.attempt) and super().cancel(msg)
+
+    def give_up(self) -> None:
+        """Nobody waits for the attempt any more."""
+        super().cancel()
+
+
+def background() -> SharedLoop:
+    """The loop. After a fork the new process has one of its own.
 
     >>> import asyncio
     >>> async def one():
@@ -34,52 +138,53 @@ def background() -> asyncio.AbstractEventLoop:
     """
     global _loop
     loop = _loop
-    if loop is not None and not loop.is_closed():
+    if loop is not None:
         return loop
     with _lock:
-        if _loop is None or _loop.is_closed():
+        if _loop is None:
             _loop = _started()
         return _loop
 
 
-def _started() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    loop.set_task_factory(_task)
-    ending = threading.Event()
-    stop = loop.stop
-    for name in ("stop", "close", "shutdown_default_executor"):
-        # A loop of another make may not allow that, and is started again when it was stopped.
-        with contextlib.suppress(AttributeError):
-            setattr(loop, name, functools.partial(_refuse, name))
+def _started() -> SharedLoop:
+    loop, ending = SharedLoop(), threading.Event()
     thread = threading.Thread(
-        target=_serve, args=(loop, ending), name="tiffany-asyncio", daemon=True
+        target=loop.serve, args=(ending,), name="tiffany-asyncio", daemon=True
     )
     thread.start()
-    atexit.register(_end, loop, thread, ending, stop)
+    atexit.register(loop.end, thread, ending)
     return loop
 
 
-def _task(
-    loop: asyncio.AbstractEventLoop,
-    coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
-    **options: Any,
-) -> asyncio.Task[Any]:
-    """Creates a task whose turns on the event loop are monitored."""
-    watched = _core._step_coroutine(coroutine, options.get("context"))
-    return asyncio.Task(watched, loop=loop, **options)
-
-
-def _refuse(name: str) -> None:
+def _refuse(name: str, next_step: str = "return from the coroutine instead") -> NoReturn:
     raise SharedLoopError(
         f"`loop.{name}()` was called on the loop that all coroutines of asyncio share here [TFY0056]; "
-        "return from the coroutine instead: the loop is tiffany's, and ends with the process"
+        f"{next_step}: the loop is tiffany's, and ends with the process"
     )
 
 
+def _show_interrupted(handle: asyncio.Handle) -> None:
+    """Says which callback was interrupted, which is not called again. A task that was has the exception."""
+    callback = handle._callback  # type: ignore[attr-defined]
+    if isinstance(getattr(callback, "__self__", None), asyncio.Task):
+        return
+    try:
+        attempt = handle._context.run(_core.attempt)  # type: ignore[attr-defined]
+        owner = f"of async step `{attempt.step}` of run {attempt.key.partition('/')[0]}"
+    except Exception:
+        owner = "that belongs to no step"
+    print(
+        f"tiffany: the callback {handle!r} {owner} kept the loop that all async steps share for longer than a task "
+        "may keep its turn, and was interrupted [TFY0240]; do long work in a plain step, which has a thread of its own",
+        file=sys.stderr,
+        flush=True,
+    )
+    # The callback of a reader would be called again at once.
+    handle.cancel()
+
+
 def _forked() -> None:
-    """Resets the state in a forked process, which has no thread for the loop and may have inherited
-    a held lock.
-    """
+    """In a new process there is no thread for the loop, and somebody may have had the lock."""
     global _loop, _lock
     _loop, _lock = None, threading.Lock()
 
@@ -87,8 +192,13 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-async def contained(work: Coroutine[Any, Any, Any]) -> Any:
-    """Awaits something that must not end the loop."""
+async def awaits(work: Awaitable[Any]) -> Any:
+    """A coroutine of what only can be awaited."""
+    return await work
+
+
+async def _contained(work: Coroutine[Any, Any, Any]) -> Any:
+    """Awaits something that must not end the thread."""
     try:
         return await work
     except (SystemExit, KeyboardInterrupt) as error:
@@ -96,38 +206,6 @@ async def contained(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def run_here(work: Coroutine[Any, Any, Any], context: contextvars.Context) -> Any:
-    """Runs an awaitable to its end on this thread, on its own event loop."""
+    """Runs something to its end on this thread, on a loop of its own."""
     with asyncio.Runner() as runner:
-        return runner.run(contained(work), context=context)
-
-
-def _serve(loop: asyncio.AbstractEventLoop, ending: threading.Event) -> None:
-    asyncio.set_event_loop(loop)
-    while not ending.is_set():
-        # The waiter of the task has its exception; the others keep running.
-        with contextlib.suppress(KeyboardInterrupt, SystemExit):
-            loop.run_forever()
-    type(loop).close(loop)
-
-
-def _end(
-    loop: asyncio.AbstractEventLoop,
-    thread: threading.Thread,
-    ending: threading.Event,
-    stop: Callable[[], None],
-) -> None:
-    """Cancels the running tasks and stops the loop before the interpreter ends."""
-    # After a fork the thread is another process's.
-    if loop is not _loop or not thread.is_alive():
-        return
-
-    async def finish() -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.wait(others, timeout=1) if others else None
-        ending.set()
-        stop()
-
-    asyncio.run_coroutine_threadsafe(finish(), loop)
-    thread.join(timeout=5)
+        return runner.run(_contained(work), context=context)

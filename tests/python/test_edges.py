@@ -339,3 +339,27 @@ def test_a_setting_that_makes_no_sense_is_named() -> None:
     with pytest.raises(tiffany.BadArgumentError, match="threads"):
         tiffany.run(program, threads=-1)
     program.close()
+
+
+def test_calls_are_awaited_under_a_tracer(tmp_path: Path) -> None:
+    """As under a debugger or a coverage tool. The interpreter then resumes awaiters by their method `send`."""
+
+    @step
+    def both(n: int) -> tuple[int, None]:
+        return n, None
+
+    @workflow
+    async def main() -> list[Any]:
+        await sleep(0)
+        return [await both(1), await wait(await spawn(child()))]
+
+    async def child() -> tuple[int, ...]:
+        await sleep(0)
+        return 2, 3
+
+    before = sys.gettrace()
+    sys.settrace(lambda *_: None)
+    try:
+        assert tiffany.run(main(), wal=tmp_path, id="one") == [(1, None), (2, 3)]
+    finally:
+        sys.settrace(before)

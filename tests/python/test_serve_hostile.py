@@ -16,7 +16,9 @@ PROGRAM = """
 import asyncio
 import dataclasses
 import signal
+import socket
 import sys
+import time
 
 import tiffany
 
@@ -71,6 +73,19 @@ async def awaits_inside(path):
 
 
 @tiffany.step
+async def spins_and_raises(path):
+    try:
+        await spin(path)
+    except BaseException:
+        raise
+
+
+@tiffany.workflow
+async def awaits_raising(path):
+    await spins_and_raises(path)
+
+
+@tiffany.step
 async def greet_async(name):
     await asyncio.sleep(0.01)
     return f"hello {name}"
@@ -84,6 +99,76 @@ async def quick_async(name):
 @tiffany.workflow
 async def quick():
     return "quick"
+
+
+def spins(*_):
+    while True:
+        pass
+
+
+def spins_on():
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+
+
+async def spinning_generator():
+    try:
+        yield
+    finally:
+        spins()
+
+
+@tiffany.step
+async def leaves(kind):
+    loop = asyncio.get_running_loop()
+    if kind == "soon":
+        loop.call_soon(spins)
+    if kind == "again":
+        loop.call_later(0.01, spins_on)
+    if kind == "threadsafe":
+        loop.call_soon_threadsafe(spins)
+    if kind == "done":
+        future = loop.create_future()
+        future.add_done_callback(spins)
+        future.set_result(None)
+    if kind == "reader":
+        ends = socket.socketpair()
+        loop.add_reader(ends[0], spins, ends)
+        ends[1].send(b"x")
+    if kind == "blocked":
+        loop.call_soon(time.sleep, 3)
+    if kind == "generator":
+        generator = spinning_generator()
+        await anext(generator)
+        del generator
+
+
+@tiffany.workflow
+async def leaves_callback(kind):
+    await leaves(kind)
+
+
+@tiffany.step
+async def keeps_on(kind):
+    loop = asyncio.get_running_loop()
+
+    def tick():
+        loop.call_soon(tick)
+        spins()
+
+    if kind == "fails":
+        tick()
+    loop.call_soon(tick)
+    await asyncio.sleep(3600)
+
+
+@tiffany.workflow
+async def keeps_on_spinning(kind):
+    await keeps_on(kind)
 """
 
 
@@ -106,8 +191,17 @@ def test_a_spin_in_del_is_interrupted(tmp_path: Path) -> None:
         assert ended.code == 0 and "Exception ignored" not in ended.err, ended
 
 
-@pytest.mark.parametrize("function", ["awaits", "awaits_inside"])
-def test_an_async_step_that_spins_fails_and_the_others_go_on(tmp_path: Path, function: str) -> None:
+@pytest.mark.parametrize(
+    ("function", "step"),
+    [
+        ("awaits", "spins_async"),
+        ("awaits_inside", "spins_inside"),
+        ("awaits_raising", "spins_and_raises"),
+    ],
+)
+def test_an_async_step_that_spins_fails_and_the_others_go_on(
+    tmp_path: Path, function: str, step: str
+) -> None:
     home, path = Home(tmp_path), tmp_path / "begun"
     with served(home, turn="2s") as daemon:
         url = json.loads(daemon.line())["url"]
@@ -120,7 +214,6 @@ def test_an_async_step_that_spins_fails_and_the_others_go_on(tmp_path: Path, fun
             seen += [turn["name"] for turn in turns if not turn["is_over"]]
             time.sleep(0.02)
         assert ask(quick)["value"] == "hello Ada"
-        step = "spins_async" if function == "awaits" else "spins_inside"
         assert set(seen) == {f"async step `{step}`"}, seen
         shown = ask(f"{spins}?wait=20")
         assert (shown["state"], shown["error"]["code"]) == ("failed", "TFY0240"), shown
@@ -130,6 +223,54 @@ def test_an_async_step_that_spins_fails_and_the_others_go_on(tmp_path: Path, fun
         daemon.signal(signal.SIGTERM)
         ended = daemon.end()
         assert ended.code == 0 and f"async step `{step}`" in ended.err, ended
+
+
+@pytest.mark.parametrize(
+    "kind", ["soon", "again", "threadsafe", "done", "reader", "blocked", "generator"]
+)
+def test_a_callback_that_spins_is_interrupted_and_named_and_async_steps_go_on(
+    tmp_path: Path, kind: str
+) -> None:
+    home = Home(tmp_path)
+    with served(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        leaves = submit(url, "leaves_callback", {"kind": kind})
+        # It keeps the loop when its step is over.
+        assert ask(f"{leaves}?wait=20")["state"] == "completed"
+        quick = submit(url, "quick_async", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"
+        turns = ask(url + "/api/v1/stuck")["turns"]
+        assert {turn["name"] for turn in turns if kind != "reader"} <= {"async step `leaves`"}
+        daemon.signal(signal.SIGTERM)
+        ended = daemon.end()
+        assert ended.code == 0 and "Traceback" not in ended.err, ended
+        if kind != "generator":
+            said = [line for line in ended.err.splitlines() if "[TFY0240]" in line]
+            assert len(said) == 1 and "of async step `leaves` of run " in said[0], ended
+            assert ("sleep" if kind == "blocked" else "spins") in said[0], ended
+
+
+@pytest.mark.parametrize("kind", ["fails", "waits"])
+def test_a_step_that_is_interrupted_again_and_again_is_not_run_any_more(
+    tmp_path: Path, kind: str
+) -> None:
+    with served(Home(tmp_path)) as daemon:
+        url = json.loads(daemon.line())["url"]
+        shown = ask(f"{submit(url, 'keeps_on_spinning', {'kind': kind})}?wait=20")
+        assert (shown["state"], shown["error"]["code"]) == ("failed", "TFY0240"), shown
+        quick = submit(url, "quick_async", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"
+
+        def turns() -> list[bool]:
+            all_turns = ask(url + "/api/v1/stuck")["turns"]
+            return [turn["is_over"] for turn in all_turns if "keeps_on" in turn["name"]]
+
+        deadline = time.monotonic() + 20
+        while turns() != [True] * 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert turns() == [True] * 3
+        daemon.signal(signal.SIGTERM)
+        assert daemon.end().code == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

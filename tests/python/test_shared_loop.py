@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,15 @@ async def shuts_down() -> None:
     await asyncio.get_running_loop().shutdown_default_executor()
 
 
+async def sets_task_factory() -> None:
+    asyncio.get_running_loop().set_task_factory(lambda *_, **__: asyncio.Future())
+
+
+async def sets_executor() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        asyncio.get_running_loop().set_default_executor(executor)
+
+
 async def on_a_thread() -> int:
     return await asyncio.get_running_loop().run_in_executor(None, lambda: 4)
 
@@ -36,7 +47,7 @@ async def works() -> int:
     return await on_a_thread()
 
 
-@pytest.mark.parametrize("harm", [stops, closes, shuts_down])
+@pytest.mark.parametrize("harm", [stops, closes, shuts_down, sets_task_factory, sets_executor])
 def test_a_step_that_stops_it_has_an_error_and_the_next_one_works(
     harm: Callable[[], Any], tmp_path: Path
 ) -> None:
@@ -47,11 +58,85 @@ def test_a_step_that_stops_it_has_an_error_and_the_next_one_works(
         try:
             await ends()
         except SharedLoopError as error:
-            assert error.code == "TFY0056" and "return from the coroutine" in str(error)
+            assert error.code == "TFY0056" and "the loop is tiffany's" in str(error)
             return await works()
         return -1
 
     assert tiffany.run(main(), wal=tmp_path, id="one") == 4
+
+
+@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt, RecursionError, MemoryError])
+def test_a_callback_that_raises_does_not_end_it(
+    ending: type[BaseException], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def ends() -> None:
+        raise ending
+
+    @step
+    async def leaves() -> None:
+        asyncio.get_running_loop().call_soon(ends)
+
+    @workflow
+    async def main() -> int:
+        await leaves()
+        return await works()
+
+    assert tiffany.run(main(), wal=tmp_path, id="one") == 4
+
+
+def test_a_step_that_cancels_all_tasks_cancels_no_other_step(tmp_path: Path) -> None:
+    began, cancelled = threading.Event(), threading.Event()
+
+    @step
+    async def waits() -> str:
+        began.set()
+        while not cancelled.is_set():
+            await asyncio.sleep(0.001)
+        async with asyncio.timeout(10):
+            return "done"
+
+    @step
+    async def cancels() -> int:
+        own = asyncio.create_task(asyncio.sleep(3600))
+        while not began.is_set():
+            await asyncio.sleep(0.001)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        cancelled.set()
+        await asyncio.wait([own])
+        return len(others)
+
+    @workflow
+    async def main() -> list[Any]:
+        return await tiffany.gather(waits(), cancels())
+
+    said, count = tiffany.run(main(), wal=tmp_path, id="one")
+    assert said == "done" and count >= 2
+
+
+def test_a_step_that_blocks_many_threads_leaves_some_for_others(tmp_path: Path) -> None:
+    """As many as asyncio itself would have."""
+    release = threading.Event()
+
+    @step
+    async def blocks() -> None:
+        count = min(32, (os.cpu_count() or 1) + 4)
+        await asyncio.gather(*(asyncio.to_thread(release.wait, 10) for _ in range(count)))
+
+    @step
+    async def releases() -> int:
+        four = await on_a_thread()
+        release.set()
+        return four
+
+    @workflow
+    async def main() -> list[Any]:
+        return await tiffany.gather(blocks(), releases())
+
+    begun = time.monotonic()
+    assert tiffany.run(main(), wal=tmp_path, id="one")[1] == 4
+    assert time.monotonic() - begun < 9
 
 
 def test_so_does_one_that_is_given_to_aio() -> None:
@@ -66,7 +151,7 @@ def test_so_does_one_that_is_given_to_aio() -> None:
 def test_one_that_was_stopped_behind_its_back_goes_on() -> None:
     async def main() -> int:
         loop = _loop.background()
-        loop.call_soon_threadsafe(lambda: type(loop).stop(loop))
+        loop.call_soon_threadsafe(lambda: asyncio.SelectorEventLoop.stop(loop))
         await tiffany.sleep(0.01)
         return await aio(on_a_thread())
 

@@ -7,6 +7,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
+use pyo3::exceptions::PyStopIteration;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -59,6 +60,26 @@ unsafe extern "C" fn send(
     }
 }
 
+/// What `send` is for Python code. The interpreter calls it by this name under a tracer (a debugger, a coverage tool), and
+/// from Python 3.12 on whenever the answer is not `None`.
+unsafe extern "C" fn send_method(
+    slf: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    let mut result = null_mut();
+    // SAFETY: the interpreter calls this with an object of this type, and wants a new reference or an exception.
+    unsafe {
+        match send(slf, value, &raw mut result) {
+            ffi::PySendResult::PYGEN_RETURN => Python::attach(|py| {
+                let value = Bound::from_owned_ptr(py, result);
+                PyStopIteration::new_err((value.unbind(),)).restore(py);
+                null_mut()
+            }),
+            _ => result,
+        }
+    }
+}
+
 /// The same for those who do not send: the call, and then the end.
 unsafe extern "C" fn next(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: the interpreter calls this with an object of this type. Null without an exception is the end.
@@ -108,8 +129,17 @@ fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = CLASS.get_or_try_init(py, || {
         let slot = |slot: c_int, function: *mut c_void| ffi::PyType_Slot { slot, pfunc: function };
+        let method = ffi::PyMethodDef {
+            ml_name: c"send".as_ptr(),
+            ml_meth: ffi::PyMethodDefPointer { PyCFunction: send_method },
+            ml_flags: ffi::METH_O,
+            ml_doc: null_mut(),
+        };
+        // The type keeps them, and lives as long as the interpreter.
+        let methods = Box::leak(Box::new([method, ffi::PyMethodDef::zeroed()]));
         let mut slots = [
             slot(ffi::Py_am_send, send as *mut c_void),
+            slot(ffi::Py_tp_methods, methods.as_mut_ptr().cast()),
             slot(ffi::Py_tp_iter, itself as *mut c_void),
             slot(ffi::Py_tp_iternext, next as *mut c_void),
             slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),

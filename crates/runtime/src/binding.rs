@@ -273,13 +273,16 @@ pub fn is_durable() -> bool {
     context::with(|context| context.port.is_durable())
 }
 
-/// Resumes the code of an attempt at an async step on the thread that all such steps share: the watchdog reports it if it
-/// keeps that thread, and interrupts it with what [`Language::step_interrupter`] gave.
-pub fn resume_step<T>(attempt: &Attempt, code: impl FnOnce() -> T) -> T {
-    match attempt.step_watch() {
-        Some(watch) => watch.resume(attempt, code),
-        None => code(),
-    }
+/// Code of an attempt at an async step, or of none, begins to run on the thread that all such steps share, and what ran
+/// there before has returned. The watchdog reports code that keeps that thread, and interrupts it with what
+/// [`Language::step_interrupter`] gave.
+pub fn step_code_begins(attempt: Option<&Attempt>) {
+    crate::step_watch::begin(attempt);
+}
+
+/// No such code runs on this thread until the next one begins.
+pub fn step_code_rests() {
+    crate::step_watch::rest();
 }
 
 /// Whether the task being resumed is only replayed, to be looked at where it stands. What it leaves behind is looked at too.

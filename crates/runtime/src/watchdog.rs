@@ -36,9 +36,11 @@ pub(crate) enum Outside {
         /// What it makes.
         what: String,
     },
-    /// An async step, on the thread that all of them share. Written whenever one is resumed, so it is not made for people
-    /// yet.
+    /// An async step or a callback of it, on the thread that all of them share. Written whenever one is resumed, so it is
+    /// not made for people yet.
     AsyncStep { name: &'static str, key: Arc<str> },
+    /// A callback on that thread which belongs to no step.
+    Callback,
 }
 
 /// How often the time for a turn may be doubled.
@@ -93,6 +95,14 @@ impl Pulse {
         code()
     }
 
+    /// Code of the program begins to run outside turns, on a thread that has no turns.
+    pub(crate) fn begin_outside(&self, outside: Option<Outside>) {
+        if let Some(outside) = outside {
+            drop(self.outside.lock().replace(outside));
+        }
+        self.count();
+    }
+
     /// Whether code of the program runs, for a task or outside turns.
     fn runs_code(&self) -> bool {
         self.tid.load(Ordering::Relaxed) != NOBODY || self.outside.lock().is_some()
@@ -133,7 +143,7 @@ pub struct StuckTask {
     pub last_call: Option<Site>,
     /// For how long it has had its turn, at least.
     pub running_for: Duration,
-    /// Whether it is an async step, which keeps the thread that all such steps share.
+    /// Whether it is an async step or a callback, which keeps the thread that all async steps share.
     pub is_async_step: bool,
 }
 
@@ -309,9 +319,10 @@ impl Watched {
         std::ptr::from_ref(self) as usize
     }
 
-    /// Lets code of the program run outside turns.
-    pub(crate) fn outside_turns<T>(&self, outside: Outside, code: impl FnOnce() -> T) -> T {
-        self.pulse.outside_turns(outside, code)
+    /// Code begins to run outside turns, on a thread that has no turns. `None`: it belongs to what the last one belonged
+    /// to.
+    pub(crate) fn begin_outside(&self, outside: Option<Outside>) {
+        self.pulse.begin_outside(outside);
     }
 
     /// Limits how long a task of a durable run may keep its turn.
@@ -382,7 +393,7 @@ impl Watched {
 }
 
 impl Awake {
-    pub(crate) fn watched(&self) -> &Watched {
+    pub(crate) fn watched(&self) -> &Arc<Watched> {
         &self.0
     }
 }
@@ -546,8 +557,11 @@ impl Watched {
                 let uuid = key.split('/').next().and_then(Uuid::parse);
                 (RunId(0), uuid, format!("async step `{name}`"))
             }
+            Outside::Callback => {
+                (RunId(0), None, "callback of asyncio that belongs to no step".into())
+            }
         };
-        let is_async_step = matches!(outside, Outside::AsyncStep { .. });
+        let is_async_step = !matches!(outside, Outside::Loop { .. });
         let (tid, name, spawned_at, last_call) = (Tid(NOBODY), Some(what), None, None);
         StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for, is_async_step }
     }

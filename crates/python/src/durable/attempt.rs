@@ -1,5 +1,9 @@
 //! What a step sees of the attempt it is: its key, its number, what an earlier attempt kept.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Waker;
+
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyLookupError;
 use pyo3::prelude::*;
@@ -20,7 +24,14 @@ use crate::session::Process;
 pub(crate) struct Attempt {
     inner: tiffany::durable::Attempt,
     process: Process,
+    /// How often its code was interrupted on the loop that async steps share.
+    interruptions: AtomicU32,
+    /// Wakes the one who waits for its result, if it runs on that loop.
+    waker: OnceLock<Waker>,
 }
+
+/// The code of an attempt that was interrupted so often is not run any more: it would keep the others waiting for ever.
+const MAX_INTERRUPTIONS: u32 = 3;
 
 impl Attempt {
     pub(super) fn inner(&self) -> &tiffany::durable::Attempt {
@@ -28,7 +39,29 @@ impl Attempt {
     }
 
     pub(super) fn new(inner: tiffany::durable::Attempt) -> Attempt {
-        Attempt { inner, process: Process::current() }
+        let (interruptions, waker) = (AtomicU32::new(0), OnceLock::new());
+        Attempt { inner, process: Process::current(), interruptions, waker }
+    }
+
+    /// Its code is interrupted.
+    pub(super) fn interrupt(&self) {
+        self.interruptions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether its code was interrupted too often to be run any more.
+    #[inline]
+    pub(super) fn is_stopped(&self) -> bool {
+        self.interruptions.load(Ordering::Relaxed) >= MAX_INTERRUPTIONS
+    }
+
+    /// Says who waits for its result.
+    pub(super) fn set_waker(&self, waker: &Waker) {
+        drop(self.waker.set(waker.clone()));
+    }
+
+    /// Wakes the one who waits for its result.
+    pub(super) fn wake(&self) {
+        self.waker.get().into_iter().for_each(Waker::wake_by_ref);
     }
 
     /// Shows something to those who watch.

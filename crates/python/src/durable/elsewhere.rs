@@ -6,12 +6,16 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 use tiffany::durable::{Attempt, SpawnedFuture, Spawner, StepError};
 use tiffany::{ErrorKind, TaskError, binding};
 
-use crate::durable::attempt;
 use crate::durable::work::Work;
+use crate::durable::{attempt, interrupt};
+use crate::stack::is_coroutine;
 
 /// Where they run.
 pub(super) fn spawner() -> Spawner {
@@ -26,14 +30,27 @@ pub(super) fn spawner() -> Spawner {
     })
 }
 
+/// Something that `tiffany._loop` has.
+macro_rules! of_loop {
+    ($py:expr, $name:literal) => {{
+        static FOUND: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let find = || Ok::<_, PyErr>($py.import("tiffany._loop")?.getattr($name)?.unbind());
+        FOUND.get_or_try_init($py, find).map(|found| found.bind($py))
+    }};
+}
+
 /// The loop, which is started when it is first needed.
 fn background(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    py.import("tiffany._loop")?.call_method0("background")
+    of_loop!(py, "background")?.call0()
 }
 
 /// Lets the loop poll a future soon.
 fn wake(py: Python<'_>, polled: &Bound<'_, Polled>) -> PyResult<()> {
-    background(py)?.call_method1("call_soon_threadsafe", (polled,)).map(drop)
+    let soon = match interrupt::are_steps_here() {
+        true => intern!(py, "call_soon"),
+        false => intern!(py, "call_soon_threadsafe"),
+    };
+    background(py)?.call_method1(soon, (polled,)).map(drop)
 }
 
 /// A future that the loop polls whenever it is woken.
@@ -53,6 +70,11 @@ impl Polled {
         drop(future);
         drop(over);
     }
+}
+
+/// Whether a callback is one of those above and below, and not the program's.
+pub(super) fn is_ours(callback: &Bound<'_, PyAny>) -> bool {
+    callback.is_instance_of::<Polled>() || callback.is_instance_of::<Done>()
 }
 
 struct Awake(Py<Polled>);
@@ -76,8 +98,8 @@ pub(super) struct AsyncAttempt {
 
 enum State {
     New(Option<Attempt>),
-    /// A task of asyncio.
-    Running(Py<PyAny>),
+    /// A task of asyncio, and what its code sees of the attempt.
+    Running(Py<PyAny>, Py<attempt::Attempt>),
     Over,
 }
 
@@ -87,18 +109,28 @@ impl AsyncAttempt {
     }
 
     /// Starts the task, which wakes the future when it is done.
-    fn start(&self, py: Python<'_>, attempt: Attempt, waker: &Waker) -> PyResult<Py<PyAny>> {
+    fn start(&self, py: Python<'_>, attempt: Attempt, waker: &Waker) -> PyResult<State> {
         let name = attempt.step_name();
         let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
+        attempt.get().set_waker(waker);
         let coroutine = attempt::within(&attempt, || self.work.call(py, &attempt))?;
-        let options = pyo3::types::PyDict::new(py);
-        options.set_item("name", name)?;
-        options.set_item("context", attempt::context(&attempt)?)?;
-        let contained = py.import("tiffany._loop")?.call_method1("contained", (coroutine,))?;
-        let task = background(py)?.call_method("create_task", (contained,), Some(&options))?;
+        let coroutine = match is_coroutine(&coroutine) {
+            true => coroutine,
+            false => of_loop!(py, "awaits")?.call1((coroutine,))?,
+        };
+        let context = attempt::context(&attempt)?;
+        let options = PyDict::new(py);
+        options.set_item(intern!(py, "loop"), background(py)?)?;
+        options.set_item(intern!(py, "name"), name)?;
+        options.set_item(intern!(py, "context"), &context)?;
+        let task = of_loop!(py, "StepTask")?.call((coroutine,), Some(&options))?;
+        task.setattr(intern!(py, "attempt"), &attempt)?;
         let done = Py::new(py, Done(waker.clone()))?;
-        task.call_method1("add_done_callback", (done,))?;
-        Ok(task.unbind())
+        // In that context, so that what is done about the result belongs to the step.
+        let options = PyDict::new(py);
+        options.set_item(intern!(py, "context"), context)?;
+        task.call_method(intern!(py, "add_done_callback"), (done,), Some(&options))?;
+        Ok(State::Running(task.unbind(), attempt.unbind()))
     }
 
     fn result(&self, task: &Bound<'_, PyAny>) -> Result<String, StepError> {
@@ -125,16 +157,17 @@ impl Future for AsyncAttempt {
                 State::New(attempt) => {
                     let attempt = attempt.take().expect("a future is started once");
                     match this.start(py, attempt, cx.waker()) {
-                        Ok(task) => {
-                            this.state = State::Running(task);
+                        Ok(running) => {
+                            this.state = running;
                             return Poll::Pending;
                         }
                         Err(error) => Err(this.work.failed(py, &error)),
                     }
                 }
-                State::Running(task) => {
+                State::Running(task, attempt) => {
                     let task = task.bind(py).clone();
                     match task.call_method0("done").and_then(|done| done.is_truthy()) {
+                        Ok(false) if attempt.get().is_stopped() => Err(this.work.interrupted()),
                         Ok(false) => return Poll::Pending,
                         Ok(true) => this.result(&task),
                         Err(error) => Err(this.work.failed(py, &error)),
@@ -150,11 +183,13 @@ impl Future for AsyncAttempt {
 
 impl Drop for AsyncAttempt {
     fn drop(&mut self) {
-        let State::Running(task) = std::mem::replace(&mut self.state, State::Over) else { return };
+        let State::Running(task, _) = std::mem::replace(&mut self.state, State::Over) else {
+            return;
+        };
         Python::try_attach(|py| {
             let task = task.into_bound(py);
             // On the loop's thread, where futures are polled and dropped.
-            if let Err(error) = task.call_method0("cancel") {
+            if let Err(error) = task.call_method0("give_up") {
                 error.write_unraisable(py, Some(&task));
             }
         });

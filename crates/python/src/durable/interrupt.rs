@@ -10,10 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyBaseException;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use tiffany::binding::{self, Interrupter};
+
+use crate::durable::step_loop;
+use crate::session::Process;
 
 /// The exception. A handler that catches it makes an object of it, and that raises it again: a loop that catches
 /// everything is left by way of its own handler.
@@ -40,7 +44,12 @@ fn turn_interrupted(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 #[pyo3(signature = (*_args))]
 fn caught(py: Python<'_>, _args: &Bound<'_, PyTuple>) -> PyResult<()> {
     if RAISED.with(|raised| raised.load(Ordering::Relaxed)) {
-        raise_in(thread_ident(), turn_interrupted(py)?.as_ptr());
+        // A callback of the steps' loop has ended when asyncio itself catches the exception.
+        if are_steps_here() && !step_loop::is_in_callback(py)? {
+            take();
+        } else {
+            raise_in(thread_ident(), turn_interrupted(py)?.as_ptr());
+        }
     }
     Ok(())
 }
@@ -52,12 +61,26 @@ thread_local! {
 
 /// Interrupts code on the present thread.
 pub(crate) fn interrupter(py: Python<'_>) -> PyResult<Interrupter> {
+    interrupter_where(py, |_, _| Ok(true))
+}
+
+/// Interrupts code on the present thread where that is possible without harm.
+fn interrupter_where(
+    py: Python<'_>,
+    is_possible: fn(Python<'_>, c_long) -> PyResult<bool>,
+) -> PyResult<Interrupter> {
     let (thread, class) = (thread_ident(), turn_interrupted(py)?.clone().unbind());
     let raised = RAISED.with(Arc::clone);
     Ok(Arc::new(move |goes_on| {
         // While this thread has the interpreter, the turn can't end.
         Python::try_attach(|py| {
-            if goes_on() {
+            let is_possible = || {
+                is_possible(py, thread).unwrap_or_else(|error| {
+                    error.write_unraisable(py, None);
+                    false
+                })
+            };
+            if goes_on() && is_possible() && goes_on() {
                 raised.store(true, Ordering::Relaxed);
                 if let Err(error) = take_unraisable_hook(py) {
                     error.write_unraisable(py, None);
@@ -115,16 +138,26 @@ fn unraisable(dropped: &Bound<'_, PyAny>) -> PyResult<()> {
 /// What interrupts code on the thread of the loop of asyncio that async steps share.
 static STEPS: Mutex<Option<Interrupter>> = Mutex::new(None);
 
+thread_local! {
+    /// The process in which this is the thread of that loop.
+    static STEPS_ARE_HERE: Cell<Option<Process>> = const { Cell::new(None) };
+}
+
 /// Async steps run on the present thread.
+#[inline]
 pub(super) fn steps_are_here(py: Python<'_>) -> PyResult<()> {
-    thread_local! {
-        static IS_KNOWN: Cell<bool> = const { Cell::new(false) };
-    }
-    if !IS_KNOWN.replace(true) {
-        let interrupter = interrupter(py)?;
+    if !are_steps_here() {
+        let interrupter = interrupter_where(py, step_loop::runs_callback)?;
         *STEPS.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupter);
+        STEPS_ARE_HERE.set(Some(Process::current()));
     }
     Ok(())
+}
+
+/// Whether async steps run on the present thread.
+#[inline]
+pub(super) fn are_steps_here() -> bool {
+    STEPS_ARE_HERE.get().is_some_and(Process::is_current)
 }
 
 /// Interrupts code on that thread, which may not be there yet.
@@ -142,15 +175,31 @@ pub(super) fn take() -> bool {
     RAISED.with(|raised| raised.load(Ordering::Relaxed) && was_raised(raised))
 }
 
-/// The exception, for one whose code made another of it.
-pub(super) fn error(py: Python<'_>) -> PyResult<PyErr> {
-    Ok(PyErr::from_value(turn_interrupted(py)?.call0()?))
+/// Ends an interruption of this thread if this is a place where the code that was interrupted has been left.
+#[inline]
+pub(super) fn end_at(py: Python<'_>, is_left: fn(Python<'_>) -> PyResult<bool>) {
+    if RAISED.with(|raised| raised.load(Ordering::Relaxed)) && is_left(py).unwrap_or(true) {
+        take();
+    }
 }
 
-/// Whether an exception is that of an interruption.
-pub(super) fn is_error(py: Python<'_>, error: &PyErr) -> bool {
-    turn_interrupted(py).is_ok_and(|class| error.is_instance(py, class))
+/// Whether an exception is that of an interruption, or was raised while that one was handled.
+pub(super) fn is_interruption(error: &Bound<'_, PyAny>) -> bool {
+    let py = error.py();
+    let Ok(class) = turn_interrupted(py) else { return false };
+    let mut at = Some(error.clone());
+    for _ in 0..MAX_CONTEXTS {
+        let Some(error) = at else { return false };
+        if error.is_instance(class).unwrap_or(false) {
+            return true;
+        }
+        at = error.getattr(intern!(py, "__context__")).ok();
+    }
+    false
 }
+
+/// How far back the exceptions are looked at that were handled when one was raised.
+const MAX_CONTEXTS: usize = 16;
 
 /// Tells the runtime if code of this turn was interrupted.
 #[inline]

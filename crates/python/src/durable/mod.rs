@@ -15,7 +15,7 @@ pub(crate) mod retention;
 pub(crate) mod runs;
 pub(crate) mod settings;
 mod step;
-mod step_coroutine;
+mod step_loop;
 mod work;
 
 use std::time::Duration;
@@ -35,8 +35,9 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<step::StepCall>()?;
     module.add_class::<attempt::Attempt>()?;
     module.add_class::<control::Control>()?;
-    module.add_class::<step_coroutine::StepCoroutine>()?;
-    module.add_function(wrap_pyfunction!(step_coroutine::step_coroutine, module)?)?;
+    module.add_class::<step_loop::ReadyQueue>()?;
+    module.add_function(wrap_pyfunction!(step_loop::is_another_step, module)?)?;
+    module.add_function(wrap_pyfunction!(step_loop::is_interruption, module)?)?;
     module.add_function(wrap_pyfunction!(attempt::attempt, module)?)?;
     module.add_function(wrap_pyfunction!(interpreter::leave, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;

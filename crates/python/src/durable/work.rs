@@ -113,8 +113,21 @@ impl Work {
         // What cannot be written down will not be able to next time.
         let py = value.py();
         let subject = || format!("the result of step `{}`", self.name);
-        json::encode(value, subject)
-            .map_err(|error| StepError::last(json::written(error.value(py), None)))
+        json::encode(value, subject).map_err(|error| {
+            match interrupt::is_interruption(error.value(py)) {
+                true => self.failed(py, &error),
+                false => StepError::last(json::written(error.value(py), None)),
+            }
+        })
+    }
+
+    /// The error of an async step that kept the loop of all.
+    pub(super) fn interrupted(&self) -> StepError {
+        let message = format!(
+            "async step `{}` kept the loop that all async steps share for longer than a task may keep its turn",
+            self.name
+        );
+        binding::worth_another_attempt(TaskError::new(ErrorKind::StepInterrupted, message))
     }
 
     /// What it raised, in words, and whether another attempt is worth it.
@@ -125,13 +138,8 @@ impl Work {
                 exception.str().map_or("?".into(), |text| text.to_string()),
             );
         }
-        if interrupt::is_error(py, error) {
-            let message = format!(
-                "async step `{}` kept the loop that all async steps share for longer than a task may keep its turn",
-                self.name
-            );
-            let error = TaskError::new(ErrorKind::StepInterrupted, message);
-            return binding::worth_another_attempt(error);
+        if interrupt::is_interruption(exception) {
+            return self.interrupted();
         }
         if is(py, error, "_Ended") {
             let text = exception.str().map_or("?".into(), |text| text.to_string());

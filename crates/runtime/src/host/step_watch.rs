@@ -2,6 +2,7 @@
 //! as it looks at turns. It reports a step that keeps the thread, and interrupts it where there is a limit and the
 //! language allows it.
 
+use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -32,16 +33,6 @@ impl StepWatch {
         drop(self.limit.set((limit, interrupt)));
     }
 
-    /// Resumes the code of an attempt, on the thread that all of them share.
-    pub(crate) fn resume<T>(&self, attempt: &Attempt, code: impl FnOnce() -> T) -> T {
-        let watched = self.watched.get_or_init(|| self.watched_here()).watched();
-        let step = Outside::AsyncStep { name: attempt.step_name(), key: attempt.shared_key() };
-        watched.wake();
-        let done = watched.outside_turns(step, code);
-        watched.sleep();
-        done
-    }
-
     fn watched_here(&self) -> Awake {
         let pulse = Pulse::of_this_thread();
         let (on_stuck, turns) = (Arc::clone(&self.on_stuck), Arc::clone(&self.turns));
@@ -52,5 +43,69 @@ impl StepWatch {
             watched.limit_turns(TurnLimit { limit, note: Box::new(|_| ()), interrupt });
         }
         Arc::new(watched).watch()
+    }
+}
+
+/// Whose code runs on the thread that async steps share.
+struct Present {
+    watched: Arc<Watched>,
+    /// The key of the attempt, if it belongs to one.
+    key: Option<Arc<str>>,
+    is_resting: bool,
+}
+
+thread_local! {
+    static PRESENT: RefCell<Option<Present>> = const { RefCell::new(None) };
+}
+
+/// Code of an attempt or of none begins to run on this thread. Code that belongs to no attempt is watched by the runtime
+/// whose step ran here last.
+pub(crate) fn begin(attempt: Option<&Attempt>) {
+    PRESENT.with_borrow_mut(|present| {
+        let watch = attempt.and_then(Attempt::step_watch);
+        if let Some(watch) = watch {
+            let watched = watch.watched.get_or_init(|| watch.watched_here()).watched();
+            if let Some(last) = present.take_if(|last| !Arc::ptr_eq(&last.watched, watched)) {
+                last.watched.sleep();
+            }
+            present.get_or_insert_with(|| Present {
+                watched: Arc::clone(watched),
+                key: None,
+                is_resting: true,
+            });
+        }
+        if let Some(present) = present {
+            present.begin(attempt.filter(|_| watch.is_some()));
+        }
+    });
+}
+
+/// No such code runs on this thread any more.
+pub(crate) fn rest() {
+    PRESENT.with_borrow_mut(|present| {
+        if let Some(present) = present.as_mut().filter(|present| !present.is_resting) {
+            present.is_resting = true;
+            present.watched.begin_outside(None);
+            present.watched.sleep();
+        }
+    });
+}
+
+impl Present {
+    fn begin(&mut self, attempt: Option<&Attempt>) {
+        let is_same = |key: &Arc<str>| attempt.is_some_and(|at| std::ptr::eq(&**key, at.key()));
+        let outside = if self.key.as_ref().is_some_and(is_same) {
+            None
+        } else {
+            self.key = attempt.map(Attempt::shared_key);
+            Some(match (attempt, self.key.clone()) {
+                (Some(attempt), Some(key)) => Outside::AsyncStep { name: attempt.step_name(), key },
+                _ => Outside::Callback,
+            })
+        };
+        self.watched.begin_outside(outside);
+        if std::mem::take(&mut self.is_resting) {
+            self.watched.wake();
+        }
     }
 }
