@@ -277,12 +277,12 @@ pub fn is_durable() -> bool {
 /// there before has returned. The watchdog reports code that keeps that thread, and interrupts it with what
 /// [`Language::step_interrupter`] gave.
 pub fn step_code_begins(attempt: Option<&Attempt>) {
-    crate::step_watch::begin(attempt);
+    crate::host::step_watch::begin(attempt);
 }
 
 /// No such code runs on this thread until the next one begins.
 pub fn step_code_rests() {
-    crate::step_watch::rest();
+    crate::host::step_watch::rest();
 }
 
 /// Whether the task being resumed is only replayed, to be looked at where it stands. What it leaves behind is looked at too.
