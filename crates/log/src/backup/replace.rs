@@ -130,6 +130,9 @@ pub(super) fn is_of_daemon(name: &str) -> bool {
     name == "tokens.json" || name.starts_with("audit.jsonl")
 }
 
+/// Whether a file of this name is part of a log.
+type IsOurs<'a> = &'a dyn Fn(&str) -> bool;
+
 /// Something in a directory that is no part of a log, and where it is.
 pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Result<Option<PathBuf>, LogError> {
     let is_root = |name: &str| {
@@ -145,7 +148,7 @@ pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Result<Option<PathBuf>, 
         name.strip_suffix(".wal").and_then(Uuid::parse).is_some()
     };
     let is_blob = |name: &str| BlobHash::parse(name).is_some();
-    let file = |dir: &Path, is_ours: &dyn Fn(&str) -> bool| {
+    let file = |dir: &Path, is_ours: IsOurs<'_>| {
         let mut names = list(disk, dir)?.unwrap_or_default().into_iter().map(|(name, _)| name);
         Ok(names.find(|name| !is_ours(name)).map(|name| dir.join(name)))
     };
@@ -160,7 +163,7 @@ pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Result<Option<PathBuf>, 
     for suffix in ["", NEW, OLD] {
         let [commit, wal] = PARTS.map(|part| root.join(format!("{part}{suffix}")));
         let blobs = wal.join("blobs");
-        let dirs: [(&Path, &dyn Fn(&str) -> bool, &str); 3] =
+        let dirs: [(&Path, IsOurs<'_>, &str); 3] =
             [(&commit, &is_commit, ""), (&wal, &is_wal, "blobs"), (&blobs, &is_blob, "")];
         for (dir, is_ours, ours) in dirs {
             if let Some(found) = file(dir, is_ours)?.or_else(|| other(dir, ours)) {
