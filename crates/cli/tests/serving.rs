@@ -753,14 +753,16 @@ fn a_step_that_takes_all_descriptors_does_not_make_http_hang() {
     home.until("descriptors are left", || {
         std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() >= 256
     });
-    let answers = (0..5).map(|_| {
+    // A descriptor that is closed is free for a moment, so some requests are answered all the same.
+    let mut refused = 0;
+    home.until("requests are answered while no descriptor is left", || {
         let begun = Instant::now();
         let (status, told) = served.ask("GET", "/healthz", "");
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-        (status, told["code"].clone())
+        assert!(status == 200 || (status, &told["code"]) == (503, &json!("TFY0250")), "{told}");
+        refused += u32::from(status == 503);
+        refused == 3
     });
-    // One that is closed is free for a moment.
-    assert!(answers.filter(|answer| *answer == (503, json!("TFY0250"))).count() > 2);
     std::fs::remove_file(&file).unwrap();
     home.until("it does not answer again", || {
         ask(&served.address, "GET", "/api/v1/runs/h", "")
