@@ -10,7 +10,7 @@ use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
 use super::place::Place;
 use super::summary::count;
-use tiffany::command::{Shelved, fetch, script};
+use tiffany::command::{DormantRun, decode_run, fetch};
 use tiffany_log::{LogError, Payload, RunState, View};
 
 /// Why the logs of runs can't be read, or not as a whole.
@@ -18,16 +18,16 @@ use tiffany_log::{LogError, Payload, RunState, View};
 pub(super) struct Unread(Vec<(Uuid, LogError)>);
 
 /// Reads the unfinished runs that are asked for.
-pub(super) fn dormant_runs(view: &View, wants: impl Fn(Uuid) -> bool) -> (Vec<Shelved>, Unread) {
+pub(super) fn dormant_runs(view: &View, wants: impl Fn(Uuid) -> bool) -> (Vec<DormantRun>, Unread) {
     let (mut runs, mut unread) = (Vec::new(), Vec::new());
     for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {
         if !wants(run) {
             continue;
         }
-        match script(view, run) {
-            Ok(script) => {
+        match decode_run(view, run) {
+            Ok(decoded) => {
                 let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
-                let read = Shelved::new(entry.chain(run), &script, &fetch);
+                let read = DormantRun::new(entry.chain(run), &decoded, &fetch);
                 unread.extend(read.unreadable().iter().map(|error| (run, error.clone())));
                 runs.push(read);
             }

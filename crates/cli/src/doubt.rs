@@ -12,7 +12,7 @@ use super::out::{Out, Style};
 use super::place::{Place, is_log};
 use super::summary::Summary;
 use super::table::{Cell, Table};
-use tiffany::command::Shelved;
+use tiffany::command::DormantRun;
 use tiffany::control::{Control, Decision, Doubt as InDoubt};
 
 /// What is listed.
@@ -46,7 +46,7 @@ fn list(place: &Place, mut out: Out) -> Done {
         Some(doubts) => (doubts, Unread::of_paused(place, &view)),
         None => {
             let (runs, unread) = dormant_runs(&view, |_| true);
-            (runs.iter().flat_map(Shelved::doubts).cloned().collect(), unread)
+            (runs.iter().flat_map(DormantRun::doubts).cloned().collect(), unread)
         }
     };
     if out.json {

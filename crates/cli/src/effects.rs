@@ -12,7 +12,7 @@ use super::out::{Out, Style};
 use super::place::{Place, find_kept};
 use super::table::{Cell, Table};
 use tiffany_log::BlobHash;
-use tiffany_records::{Chronicle, ChronicleError, EffectQuery, EffectSeen};
+use tiffany_records::{EffectQuery, EffectSeen, RunIndex, RunIndexError};
 
 pub(super) fn effects(place: &Place, mut out: Out, options: &Effects) -> Done {
     let view = place.look_for(&[&options.run])?;
@@ -24,7 +24,7 @@ pub(super) fn effects(place: &Place, mut out: Out, options: &Effects) -> Done {
         before: None,
         limit: options.limit,
     };
-    let page = Chronicle::new(&place.dir, run).effects(&query).map_err(unread)?;
+    let page = RunIndex::new(&place.dir, run).effects(&query).map_err(unread)?;
     if out.json {
         page.effects.iter().try_for_each(|effect| out.json(&json!(effect)))?;
         return out.end(0);
@@ -71,9 +71,9 @@ fn took(effect: &EffectSeen) -> String {
     })
 }
 
-fn unread(error: ChronicleError) -> Ending {
+fn unread(error: RunIndexError) -> Ending {
     match error {
-        ChronicleError::Log(error) => error.into(),
+        RunIndexError::Log(error) => error.into(),
         error => TaskError::new(ErrorKind::BadArgument, error.to_string()).into(),
     }
 }

@@ -14,11 +14,11 @@ use super::prospect::{now, would_happen};
 use super::show::{read, waiting_json};
 use super::summary::Summary;
 use tiffany::Runtime;
-use tiffany::command::{Rehearsal, Until, script};
+use tiffany::command::{DryRun, Until, decode_run};
 use tiffany_log::{Recovery, RunState, View};
 use tiffany_records::call_words::call_word;
 use tiffany_records::tasks::Tasks;
-use tiffany_records::waiting::About;
+use tiffany_records::wait_reason::About;
 
 /// What would happen to one run.
 struct Plan {
@@ -155,7 +155,7 @@ fn plan(
         return Ok(plan);
     }
     match room {
-        Some(room) => plan.rehearse(view, run, room)?,
+        Some(room) => plan.dry_run(view, run, room)?,
         None if has_program => {
             let message = format!("no function `{}` is registered", plan.summary.function);
             let kind = tiffany_kernel::ErrorKind::Unregistered;
@@ -201,11 +201,11 @@ impl Plan {
     }
 
     /// Asks the code itself.
-    fn rehearse(&mut self, view: &View, run: Uuid, room: &mut Runtime) -> Result<(), Ending> {
+    fn dry_run(&mut self, view: &View, run: Uuid, room: &mut Runtime) -> Result<(), Ending> {
         let chain = self.summary.entry.chain(run);
-        let rehearsed = room.rehearse(&chain, script(view, run)?, Until::TheNextCalls);
-        let Rehearsal { apart, upcoming, .. } = match rehearsed {
-            Ok(rehearsal) => rehearsal,
+        let tried = room.dry_run(&chain, decode_run(view, run)?, Until::TheNextCalls);
+        let DryRun { apart, upcoming, .. } = match tried {
+            Ok(dry_run) => dry_run,
             Err(error) => {
                 self.pause(error.into());
                 return Ok(());

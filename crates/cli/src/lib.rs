@@ -227,8 +227,8 @@ fn dispatch(
         tiffany_records::redact::install(rules);
     }
     let dir = dir_of(args.dir.as_ref(), &builder);
-    let witness = daemon_commands::witness(&dir);
-    let place = Place::new(dir, builder).witnessed_by(witness);
+    let audit_hook = daemon_commands::audit_hook(&dir);
+    let place = Place::new(dir, builder).audited_by(audit_hook);
     match args.command {
         Command::Ls(options) => ls::ls(&place, out, &options),
         Command::Show(options) => show::show(place, out, &options),
@@ -326,8 +326,8 @@ fn completions(
     dir: &std::path::Path,
 ) -> Done {
     let mut command = guest::command(started.guest, dir);
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command, &started.name, &mut script);
-    out.raw(&script)?;
+    let mut decoded = Vec::new();
+    clap_complete::generate(shell, &mut command, &started.name, &mut decoded);
+    out.raw(&decoded)?;
     out.end(0)
 }

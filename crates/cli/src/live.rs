@@ -9,7 +9,7 @@ use tiffany_kernel::{Tid, Time};
 use tiffany::pal::{Activity, Stage};
 use tiffany_log::{LogLine, RecordType};
 use tiffany_records::tasks::{Seen, TaskSeen, Tasks, error_text};
-use tiffany_records::waiting::Waiting;
+use tiffany_records::wait_reason::Waiting;
 
 /// How wide a bar is.
 const BAR: u64 = 20;

@@ -11,9 +11,9 @@ use super::summary::Summary;
 use tiffany::Builder;
 use tiffany::Runtime;
 use tiffany::command::SHORTEST;
-use tiffany::command::near;
+use tiffany::command::did_you_mean;
 use tiffany::command::run_id;
-use tiffany::control::{Control, Witness};
+use tiffany::control::{AuditHook, Control};
 use tiffany::retention::Keeper;
 use tiffany_log::{LogError, RealDisk, RunState, View, is_redacted, rules_of};
 use tiffany_records::errors::run_removed;
@@ -23,7 +23,7 @@ pub(super) struct Place {
     pub(super) dir: PathBuf,
     pub(super) builder: Builder,
     /// Who sees what is changed where no process has the log.
-    witness: Option<Arc<dyn Witness>>,
+    audit_hook: Option<Arc<dyn AuditHook>>,
 }
 
 /// What is in the directory, as well as it can be read.
@@ -35,20 +35,20 @@ pub(super) struct Sight {
 
 impl Place {
     pub(super) fn new(dir: PathBuf, builder: Builder) -> Place {
-        Place { dir, builder, witness: None }
+        Place { dir, builder, audit_hook: None }
     }
 
     /// What is changed here is seen by somebody.
-    pub(super) fn witnessed_by(self, witness: Option<Arc<dyn Witness>>) -> Place {
-        Place { witness, ..self }
+    pub(super) fn audited_by(self, audit_hook: Option<Arc<dyn AuditHook>>) -> Place {
+        Place { audit_hook, ..self }
     }
 
     /// The log, to be changed.
     pub(super) fn control(&self) -> Result<Control, TaskError> {
         let control =
             Control::open(&self.dir)?.on_warning(warn).on_silence(driver::say_that_it_waits);
-        Ok(match &self.witness {
-            Some(witness) => control.witnessed_by(Arc::clone(witness)),
+        Ok(match &self.audit_hook {
+            Some(audit_hook) => control.audited_by(Arc::clone(audit_hook)),
             None => control,
         })
     }
@@ -226,7 +226,8 @@ const LOOKED_AT: usize = 2_000;
 fn no_such_run(view: &View, name: &str) -> Ending {
     let there = view.runs().filter(|(_, entry)| entry.state != RunState::Removed);
     let ids = there.take(LOOKED_AT).map(|(run, entry)| Summary::read(view, run, entry).id);
-    let meant = near(name, ids).map_or_else(String::new, |id| format!("; did you mean `{id}`?"));
+    let meant =
+        did_you_mean(name, ids).map_or_else(String::new, |id| format!("; did you mean `{id}`?"));
     let mut shown = Shown::from(TaskError::new(
         ErrorKind::NoSuchRun,
         format!("there is no run `{name}` in {}{meant}", view.root().display()),

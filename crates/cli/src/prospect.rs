@@ -1,7 +1,7 @@
 //! What would become of a call that waits if its run went on now, in words. It knows the records, and nothing of the code.
 
 use tiffany_log::{Stamp, to_the_second};
-use tiffany_records::waiting::{About, Waiting};
+use tiffany_records::wait_reason::{About, Waiting};
 
 /// The time, as records have it.
 pub(super) fn now() -> String {

@@ -20,7 +20,7 @@ use tiffany::control::{Parent, RunDetail, RunPage, RunQuery, RunSummary, State, 
 use tiffany::units::since;
 use tiffany_log::{LogError, RunState, View};
 use tiffany_records::tasks::{Seen, Tasks};
-use tiffany_records::waiting::Waiting;
+use tiffany_records::wait_reason::Waiting;
 
 pub(super) fn ps(place: &Place, out: Out, options: &Ps) -> Done {
     is_log(&place.dir)?;

@@ -14,7 +14,7 @@ use super::place::{Place, find_kept};
 use super::progress::Progress;
 use super::summary::count;
 use tiffany::command::Fixture;
-use tiffany::command::{Deeds, Until, Verdict, script};
+use tiffany::command::{Deeds, Until, Verdict, decode_run};
 use tiffany_log::{LogError, View};
 
 pub(super) fn replay(place: Place, out: Out, options: &Replay) -> Done {
@@ -57,12 +57,12 @@ fn of_log(place: Place, out: &Out, name: &str) -> Result<Replayed, Ending> {
     let run = find_kept(&view, name)?;
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     let recorded = deeds(out, &view, run, entry.seq)?;
-    let script = script(&view, run)?;
-    let was = script.outcome.clone();
+    let decoded = decode_run(&view, run)?;
+    let was = decoded.outcome.clone();
     let mut runtime = place.rehearsal_room()?;
-    let rehearsal = runtime.rehearse(&entry.chain(run), script, Until::TheEnd)?;
-    let verdict = Verdict::of(&rehearsal, &recorded, was.as_ref());
-    Ok(Replayed { run, records: entry.seq, calls: rehearsal.matched, verdict })
+    let dry_run = runtime.dry_run(&entry.chain(run), decoded, Until::TheEnd)?;
+    let verdict = Verdict::of(&dry_run, &recorded, was.as_ref());
+    Ok(Replayed { run, records: entry.seq, calls: dry_run.matched, verdict })
 }
 
 /// What the log says that tasks did.

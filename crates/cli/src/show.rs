@@ -17,12 +17,12 @@ use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find};
 use super::summary::{Summary, count, moment};
 use super::table::{cut, wrap};
-use tiffany::command::{Until, script};
+use tiffany::command::{Until, decode_run};
 use tiffany::units::size;
 use tiffany_log::{LogError, View};
 use tiffany_records::errors::run_removed;
 use tiffany_records::tasks::{Decision, TaskSeen, Tasks, error_text, trace_lines};
-use tiffany_records::waiting::Waiting;
+use tiffany_records::wait_reason::Waiting;
 
 /// What a replay knows of a task.
 struct Exact {
@@ -64,7 +64,7 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     let registered = place.builder.registry().has(&tasks.function);
     let has_all = damage.is_none() && summary.compacted.is_none();
     let may_replay = registered && !options.records && has_all && !place.lacks_rules();
-    let exact = if may_replay { rehearse(place, view, run)? } else { Ok(BTreeMap::new()) };
+    let exact = if may_replay { dry_run(place, view, run)? } else { Ok(BTreeMap::new()) };
     let forks = options.forks.then(|| forks_of(view, run));
     let facts = Facts {
         summary,
@@ -97,19 +97,19 @@ pub(super) fn read(view: &View, run: Uuid, tasks: &mut Tasks) -> Result<(), LogE
 type Exactly = Result<BTreeMap<u64, Exact>, Shown>;
 
 /// Asks the code itself where its tasks stand.
-fn rehearse(place: Place, view: &View, run: Uuid) -> Result<Exactly, Ending> {
-    let (Ok(script), Some(entry)) = (script(view, run), view.run(run)) else {
+fn dry_run(place: Place, view: &View, run: Uuid) -> Result<Exactly, Ending> {
+    let (Ok(decoded), Some(entry)) = (decode_run(view, run), view.run(run)) else {
         return Ok(Ok(BTreeMap::new()));
     };
     let mut runtime = place.rehearsal_room()?;
-    let rehearsal = match runtime.rehearse(&entry.chain(run), script, Until::TheNextCalls) {
-        Ok(rehearsal) => rehearsal,
+    let dry_run = match runtime.dry_run(&entry.chain(run), decoded, Until::TheNextCalls) {
+        Ok(dry_run) => dry_run,
         Err(error) => return Ok(Err(error.into())),
     };
-    if let Some(apart) = rehearsal.apart {
+    if let Some(apart) = dry_run.apart {
         return Ok(Err(apart.into()));
     }
-    let exact = rehearsal.tasks.into_iter().map(|info| {
+    let exact = dry_run.tasks.into_iter().map(|info| {
         let at = info.waits_at.map(|at| at.to_string());
         (info.label.tid.0, Exact { state: info.state, at })
     });

@@ -6,7 +6,7 @@ use super::args::State;
 use tiffany::command::Row;
 use tiffany::control::parse_moment;
 use tiffany_log::{RunEntry, RunState, View, to_the_second};
-use tiffany_records::Glance;
+use tiffany_records::RunOutline;
 
 /// What `ls` tells of a run.
 #[derive(Clone, Debug)]
@@ -28,23 +28,24 @@ pub(super) struct Summary {
 
 impl Summary {
     pub(super) fn read(view: &View, run: Uuid, entry: RunEntry) -> Summary {
-        let glance = match entry.state {
-            RunState::Removed => Ok(Glance::default()),
-            _ => Glance::at(view, run, &entry),
+        let outline = match entry.state {
+            RunState::Removed => Ok(RunOutline::default()),
+            _ => RunOutline::at(view, run, &entry),
         };
-        let is_read = glance.is_ok();
-        let glance = glance.unwrap_or_default();
-        let is_damaged = !is_read || glance.damage.is_some() || view.refused(run).is_some();
-        let state = match (entry.state, glance.outcome) {
+        let is_read = outline.is_ok();
+        let outline = outline.unwrap_or_default();
+        let is_damaged = !is_read || outline.damage.is_some() || view.refused(run).is_some();
+        let state = match (entry.state, outline.outcome) {
             (RunState::Removed, _) => State::Removed,
             _ if is_damaged => State::Damaged,
             (_, Some(outcome)) => State::from(outcome),
-            _ if glance.is_held => State::Held,
-            _ if glance.is_paused => State::Paused,
-            _ if glance.is_ending => State::Ending,
+            _ if outline.is_held => State::Held,
+            _ if outline.is_paused => State::Paused,
+            _ if outline.is_ending => State::Ending,
             _ => State::Live,
         };
-        let Glance { id, function, fork, started, changed, calls_before, compacted, .. } = glance;
+        let RunOutline { id, function, fork, started, changed, calls_before, compacted, .. } =
+            outline;
         Summary { run, entry, state, id, function, fork, started, changed, calls_before, compacted }
     }
 }

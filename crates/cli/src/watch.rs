@@ -22,7 +22,7 @@ use super::place::{Place, find_kept};
 use super::screen::Screen;
 use super::table::{cut, wrap};
 use tiffany::command::Clock;
-use tiffany::command::script;
+use tiffany::command::decode_run;
 use tiffany::control::{Control, Next, Request, State};
 use tiffany::pal::{Activity, Told, Wanted};
 use tiffany_log::{Follower, LogError, Stamp};
@@ -199,14 +199,14 @@ fn can_go_on(place: &Place, run: Uuid, manner: Manner) -> Result<Option<String>,
 
 /// Tells how the run ended.
 fn end(place: &Place, mut out: Out, run: Uuid, live: &Live, denied: usize) -> Done {
-    let script = script(&place.look_for(&[&run.to_string()])?, run)?;
+    let decoded = decode_run(&place.look_for(&[&run.to_string()])?, run)?;
     let state = match live.tasks.all.get(&1).map(|root| root.state) {
         Some(Seen::Cancelled) => "cancelled",
         Some(Seen::Failed) => "failed",
-        _ if script.outcome.as_ref().is_some_and(Result::is_err) => "failed",
+        _ if decoded.outcome.as_ref().is_some_and(Result::is_err) => "failed",
         _ => "completed",
     };
-    let outcome = script.outcome.unwrap_or_else(|| Ok("null".into()));
+    let outcome = decoded.outcome.unwrap_or_else(|| Ok("null".into()));
     match (&outcome, out.json) {
         (Ok(value), true) => {
             let value = super::json::value(value);

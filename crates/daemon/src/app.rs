@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use crate::relaunch::Relaunch;
 use tiffany::control::{Answer, LongTurn, Request};
 use tiffany::durable::run_id;
-use tiffany::history::{Chronicle, ChronicleError};
+use tiffany::history::{RunIndex, RunIndexError};
 use tiffany::redact::Redactions;
 use tiffany::wal::Stamp;
 use tiffany::{ErrorKind, RuntimeHandle, TaskError, Uuid};
@@ -16,10 +16,12 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use crate::api::Texts;
 use crate::audit::Audit;
 use crate::auth::{By, Gate, Who};
-use crate::chronicles::Chronicles;
 use crate::error::{Crowd, DaemonError};
-use crate::http::{Peer, Problem, change};
+use crate::http::Peer;
+use crate::http::Problem;
+use crate::http::change;
 use crate::limits::Limits;
+use crate::run_indexes::RunIndexes;
 use crate::stuck::Stuck;
 
 /// How often it is looked whether a turn keeps the loop, while an answer is waited for.
@@ -66,7 +68,7 @@ pub(crate) struct Inner {
     /// Events as text.
     pub(crate) texts: Texts,
     /// The runs that were looked at last.
-    pub(crate) chronicles: Chronicles,
+    pub(crate) run_indexes: RunIndexes,
     /// What tasks have waited for for long.
     pub(crate) stuck: Stuck,
 }
@@ -96,7 +98,7 @@ impl App {
             token_changes: watch::Sender::new(()),
             changes: watch::Sender::new(0),
             texts: Texts::new(),
-            chronicles: Chronicles::new(&dir),
+            run_indexes: RunIndexes::new(&dir),
             stuck: Stuck::new(&dir),
             started: now(),
             dir,
@@ -217,13 +219,13 @@ impl App {
         }
     }
 
-    /// Asks the chronicle of a run, when that has all that was recorded.
-    pub(crate) async fn ask_chronicle<T: Send + 'static>(
+    /// Asks the run_index of a run, when that has all that was recorded.
+    pub(crate) async fn ask_run_index<T: Send + 'static>(
         &self,
         recorded: Recorded,
-        question: impl Fn(&mut Chronicle) -> Result<T, ChronicleError> + Send + 'static,
+        question: impl Fn(&mut RunIndex) -> Result<T, RunIndexError> + Send + 'static,
     ) -> Result<T, Problem> {
-        let late = match self.chronicles.ask(recorded, self.limits.answer_time, question).await {
+        let late = match self.run_indexes.ask(recorded, self.limits.answer_time, question).await {
             Err(problem) if problem.code == NO_ANSWER => problem,
             answer => return answer,
         };

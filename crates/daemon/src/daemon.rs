@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 
 use crate::relaunch::Relaunch;
-use tiffany::control::{Control, LongTurn, Status, Witness};
+use tiffany::control::{AuditHook, Control, LongTurn, Status};
 use tiffany::descriptors;
 use tiffany::wal::{LogError, lasting_holder};
 use tiffany::{Builder, RunError, Runtime, RuntimeHandle};
@@ -15,13 +15,14 @@ use tiffany::{Builder, RunError, Runtime, RuntimeHandle};
 use crate::api::router;
 use crate::app::{App, Phase};
 use crate::audit::Audit;
-use crate::auth::{AuthError, Tokens};
+use crate::auth::AuthError;
+use crate::auth::Tokens;
 use crate::config::{Config, RULES};
 use crate::error::DaemonError;
 use crate::http::{Server, bind};
 use crate::limits::Limits;
-use crate::making::Making;
 use crate::otlp::OtlpError;
+use crate::setup::Making;
 use crate::sinks::{SinkError, Sinks};
 use crate::tls::Tls;
 
@@ -184,8 +185,9 @@ impl Daemon {
         let rules = config.redactions().map_err(|error| DaemonError::Start(error.to_string()))?;
         builder = builder.redact(rules.clone());
         let app = App::new(dir.clone(), limits, gate, audit, (relaunch, rules));
-        builder =
-            builder.url(&url(address, has_tls)).witness(Arc::new(app.clone()) as Arc<dyn Witness>);
+        builder = builder
+            .url(&url(address, has_tls))
+            .audit_hook(Arc::new(app.clone()) as Arc<dyn AuditHook>);
         let server = Server::start(listener, &app, router(&app), tls)?;
         let runtime = match builder.log_dir(&dir).build() {
             Ok(runtime) => runtime,

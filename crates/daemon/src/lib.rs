@@ -23,8 +23,8 @@
 mod api;
 mod app;
 pub mod audit;
+pub mod audit_hook;
 pub mod auth;
-mod chronicles;
 pub mod config;
 mod daemon;
 mod error;
@@ -32,17 +32,17 @@ mod error;
 pub mod fuzzing;
 mod http;
 mod limits;
-mod making;
 pub mod otlp;
 pub mod private;
 mod relaunch;
+mod run_indexes;
 #[cfg(test)]
 mod scratch;
+mod setup;
 pub mod sinks;
 pub mod stuck;
 pub mod telemetry;
 pub mod tls;
-pub mod witness;
 
 pub use daemon::{Daemon, Ending, GRACE, LISTEN, ServeError, Serving};
 pub use error::{Crowd, DaemonError};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use tiffany::Uuid;
 use tiffany::control::{LongTurn, RunPage, RunQuery, RunSummary, SortBy, State};
-use tiffany::history::{Chronicle, StepStanding, TaskStanding, TasksStanding, WaitStanding};
+use tiffany::history::{RunIndex, StepStanding, TaskStanding, TasksStanding, WaitStanding};
 use tiffany::wal::Stamp;
 
 /// How long a step, a lock or a descriptor may take before its task counts as stuck.
@@ -155,7 +155,7 @@ impl Stuck {
             return None;
         }
         *left = left.checked_sub(bytes)?;
-        let tasks = Chronicle::new(&self.dir, run).tasks(None).ok()?;
+        let tasks = RunIndex::new(&self.dir, run).tasks(None).ok()?;
         Some(Seen { bytes, read: Instant::now(), waits: waits_of(&tasks) })
     }
 }

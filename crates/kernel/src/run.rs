@@ -448,7 +448,7 @@ impl Run {
         Some(self.tasks[slot as usize].state())
     }
 
-    /// The slot of a task, by number. Few programs ask for tasks by number, so the index is made when one
+    /// The slot of a task, by number. SmallMap programs ask for tasks by number, so the index is made when one
     /// first does.
     pub(crate) fn slot_of(&mut self, tid: Tid) -> Option<u32> {
         if self.tids.is_none() {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use tiffany_kernel::Uuid;
 
-use super::collect::Collecting;
 use super::committer::Committed;
 use super::disk::{Barrier, DirLock, Disk, DiskFile, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
@@ -18,6 +17,7 @@ use super::index::{Frame, IndexFile, RunEntry, RunState};
 use super::lock::LockTerm;
 use super::removals::Removals;
 use super::settings::Settings;
+use crate::blob_gc::Collecting;
 use crate::mutation::Mutation;
 
 /// The directories of a log.

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use tiffany_kernel::Uuid;
 
 use super::applier::Applier;
-use super::collect::Collected;
 use super::error::LogError;
 use super::segments::Segment;
 use super::thread::{News, Queue, Shared, Wishes};
+use crate::blob_gc::Collected;
 
 /// So many emptied batches are kept.
 const SPARE: usize = 2;

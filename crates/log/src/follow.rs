@@ -28,7 +28,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// From where a [`RunReader`](super::RunReader) came to its end.
+    /// From where a [`RunReader`](crate::run_reader::RunReader) came to its end.
     pub fn new(root: &Path, run: Uuid, checker: Checker) -> Follower {
         let path = Places::new(root).run_file(run);
         Follower { run, path, checker, buffer: Vec::new(), from: 0 }

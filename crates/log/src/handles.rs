@@ -105,8 +105,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::disk::{Disk, OpenMode};
     use crate::sim::SimDisk;
-    use crate::{Disk, OpenMode};
 
     #[test]
     fn the_file_not_used_for_longest_is_closed() {

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use super::applier::Applier;
 use super::background;
 use super::batch::Batch;
-use super::collect::Collected;
 use super::committer::{Committed, Committer};
 use super::error::LogError;
 use super::segments::{ErasureStep, Segment};
 use super::settings::SyncWhen;
 use super::writer::Writer;
+use crate::blob_gc::Collected;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// So many bytes may wait for the background before commits wait for it.

@@ -10,7 +10,6 @@ use tiffany_kernel::Uuid;
 
 use super::applier::Applier;
 use super::batch::Batch;
-use super::collect::Collected;
 use super::committer::{Committed, Committer};
 use super::disk::{DirLock, Disk};
 use super::error::LogError;
@@ -18,6 +17,7 @@ use super::growth::Followers;
 use super::index::RunEntry;
 use super::observe::CommitObserver;
 use super::settings::{Settings, SyncWhen};
+use crate::blob_gc::Collected;
 use crate::mutation::Mutation;
 
 /// So long blobs are looked for when a log is closed.

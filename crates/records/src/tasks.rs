@@ -7,13 +7,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use tiffany_kernel::TaskError;
 
-use super::waiting::{About, StepSeen, Target, Waiting, about, is_answered_in_log, may_wait};
 use super::words::{ChangedAnswer, json_value, plain};
 use crate::long_error::{blob_of, shown_error};
-use crate::record::{
-    ApprovalDecided, EffectEnd, Inline, Json, Record, Snapshot, TaskYield, Value as Recorded, Wake,
-    owned,
-};
+use crate::record::{ApprovalDecided, Record, Snapshot, TaskYield};
+use crate::record::{EffectEnd, Wake};
+use crate::record::{Inline, Json, Value as Recorded, owned};
+use crate::wait_reason::{About, StepSeen, Target, Waiting, about, is_answered_in_log, may_wait};
 use tiffany_log::{BlobHash, LogError, LogLine, Payload};
 
 /// A run as its records tell it. A copy shares the tasks that do not change afterwards.

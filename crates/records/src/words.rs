@@ -7,7 +7,8 @@ use serde_json::Value;
 use tiffany_kernel::CallKind;
 
 use crate::call_words::call_word;
-use crate::record::{Record, owned};
+use crate::record::Record;
+use crate::record::owned;
 use tiffany_log::{BlobForm, LogError, Payload, View, to_the_second};
 
 /// Whether a record is a call that concerns the world: those are matched, the others follow from them.

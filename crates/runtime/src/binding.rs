@@ -45,7 +45,7 @@ use crate::calls::context::Sources;
 use crate::calls::future_task::{Fallible, FutureTask};
 use crate::calls::sys::{Spawn, spawn_coroutine};
 use crate::host::attempt::Attempt;
-use crate::host::inbox::Letter;
+use crate::host::inbox::LoopMessage;
 use crate::runtime::builder::{Builder, EnvValue};
 use crate::runtime::{RunHandle, Runtime};
 use tiffany_records::RunError;
@@ -247,7 +247,7 @@ pub fn release(release: Release) -> bool {
 impl crate::handle::RuntimeHandle {
     /// Gives a handle back that was dropped on another thread.
     pub fn release(&self, release: Release) {
-        self.inbox().send(Letter::Release(release));
+        self.inbox().send(LoopMessage::Release(release));
     }
 }
 

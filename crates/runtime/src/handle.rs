@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::control::read_metrics;
 use crate::control::turns::long_turns;
 use crate::host::Host;
-use crate::host::inbox::{Inbox, Letter};
+use crate::host::inbox::{Inbox, LoopMessage};
 use crate::host::tell::Tell;
 use crate::metrics::Source;
 use tiffany_log::Growth;
@@ -110,7 +110,7 @@ impl RuntimeHandle {
 
     /// Cancels all tasks of a run.
     pub fn cancel(&self, run: RunId) {
-        self.inbox.send(Letter::Cancel(run));
+        self.inbox.send(LoopMessage::Cancel(run));
     }
 
     /// Settles a promise of a durable run by its UUID, with a value that can be written down or with an error, and
@@ -134,7 +134,7 @@ impl RuntimeHandle {
     /// Makes the loop look up, if it waits: it then asks whether it is [still wanted](crate::runtime::Runtime::serve_while).
     pub fn nudge(&self) {
         // No run has this number, so nothing else comes of it.
-        self.inbox.send(Letter::GivenUp(RunId(0)));
+        self.inbox.send(LoopMessage::GivenUp(RunId(0)));
     }
 
     /// Asks for anything, and is called back with the answer: on the thread of the loop, which must not be kept waiting, or on this one if the

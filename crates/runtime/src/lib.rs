@@ -32,6 +32,7 @@ mod clock;
 #[doc(hidden)]
 pub mod command;
 pub mod control;
+mod did_you_mean;
 pub mod durable;
 pub mod fs;
 mod handle;
@@ -41,7 +42,6 @@ mod line;
 #[cfg(feature = "logging")]
 pub mod logging;
 pub mod metrics;
-mod near;
 pub mod net;
 pub mod pal;
 mod primitives;

@@ -74,7 +74,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 
 /// A length of time for people, in two units at most: `1m05s`.
 pub fn age(seconds: u64) -> String {
-    tiffany_records::waiting::age(seconds)
+    tiffany_records::wait_reason::age(seconds)
 }
 
 /// How long it was from a moment of the log to another one.

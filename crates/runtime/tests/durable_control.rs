@@ -14,7 +14,7 @@ use crate::durable_kit::{Dir, ms};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tiffany::control::{Control, Decision, Ruling};
 use tiffany::durable::{Fork, external_promise, on_question, receive, step, step_with};
-use tiffany::history::Chronicle;
+use tiffany::history::RunIndex;
 use tiffany::wal::Settings;
 use tiffany::{Builder, Runtime, Settlement, TaskError, Uuid, sleep, spawn, try_spawn, yield_now};
 use tiffany::{gather, race};
@@ -759,7 +759,7 @@ fn of_many_tasks_the_one_that_hangs_is_named() {
         "{waits}"
     );
     drop(runtime);
-    let told = Chronicle::new(&dir.0, uuid).tasks(None).unwrap();
+    let told = RunIndex::new(&dir.0, uuid).tasks(None).unwrap();
     let root = &told.tasks[0].waits[0];
     assert_eq!((root.what.as_str(), root.on.len()), ("gather of task 6001", 6000));
 }

@@ -23,7 +23,7 @@ struct Hub {
 
 /// Those who are on the way to be woken.
 #[derive(Default)]
-struct Crier {
+struct WakerThread {
     queue: Mutex<(Vec<Arc<Sleeper>>, bool)>,
     came: Condvar,
 }
@@ -73,7 +73,7 @@ fn read(hub: &Mutex<Hub>, total: usize) {
 
 fn everybody_is_woken(readers: usize, events: usize) {
     let hub = Arc::new(Mutex::new(Hub::default()));
-    let crier = Arc::new(Crier::default());
+    let crier = Arc::new(WakerThread::default());
     let reading: Vec<_> = (0..readers)
         .map(|_| {
             let hub = Arc::clone(&hub);

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
-use tiffany::control::Witness;
+use tiffany::control::AuditHook;
 use tiffany::{Builder, TaskError};
 use tiffany_daemon::audit::AUDIT;
+use tiffany_daemon::audit_hook::ByHand;
 use tiffany_daemon::auth::AuthError;
 use tiffany_daemon::config::{Config, ConfigError};
-use tiffany_daemon::witness::ByHand;
 
 use crate::{GuestError, Invocation, demo, serve, top};
 
@@ -54,9 +54,9 @@ pub(crate) fn run(mut called: Invocation<'_>) -> Result<u8, GuestError> {
 }
 
 /// Who sees what commands change in this directory where no process has it. Where a daemon was, its audit has that too.
-pub(crate) fn witness(dir: &Path) -> Option<Arc<dyn Witness>> {
+pub(crate) fn audit_hook(dir: &Path) -> Option<Arc<dyn AuditHook>> {
     let is_audited = dir.join(AUDIT).symlink_metadata().is_ok();
-    is_audited.then(|| Arc::new(ByHand(dir.into())) as Arc<dyn Witness>)
+    is_audited.then(|| Arc::new(ByHand(dir.into())) as Arc<dyn AuditHook>)
 }
 
 /// The builder with what the configuration says that was typed: the directory, and what is redacted.

@@ -1,4 +1,4 @@
-//! The demo's witness: a process of its own that enters what steps did into a file, synced, before it answers. It
+//! The demo's ledger: a process of its own that enters what steps did into a file, synced, before it answers. It
 //! outlives the workers that are killed, and knows nothing of their log.
 
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::clean;
 use tiffany::control::{Control, RunPage, RunQuery, RunSummary};
-use tiffany::history::{Chronicle, RecordQuery, TasksStanding};
+use tiffany::history::{RecordQuery, RunIndex, TasksStanding};
 use tiffany::{TaskError, Uuid};
 
 use super::gauges::{self, Counted, Gauges};
@@ -51,14 +51,14 @@ pub(super) struct RunSeen {
     pub(super) records: Vec<String>,
 }
 
-enum Letter {
+enum LoopMessage {
     Want(Box<Wanted>),
     Cancel(Uuid),
 }
 
 /// The thread that looks.
 pub(super) struct Feed {
-    letters: Sender<Letter>,
+    letters: Sender<LoopMessage>,
     pictures: Receiver<Picture>,
 }
 
@@ -66,7 +66,7 @@ impl Feed {
     pub(super) fn start(dir: PathBuf, every: Duration) -> io::Result<Feed> {
         let (letters, asked) = channel();
         let (send, pictures) = channel();
-        let mut looking = Looking { dir, chronicle: None, counted: None, said: None };
+        let mut looking = Looking { dir, run_index: None, counted: None, said: None };
         std::thread::Builder::new().name("tiffany-top".into()).spawn(move || {
             let mut wanted = Wanted::default();
             loop {
@@ -77,12 +77,12 @@ impl Feed {
                 // What is wanted now is looked up at once.
                 loop {
                     match asked.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                        Ok(Letter::Want(new)) if *new == wanted => {}
-                        Ok(Letter::Want(new)) => {
+                        Ok(LoopMessage::Want(new)) if *new == wanted => {}
+                        Ok(LoopMessage::Want(new)) => {
                             wanted = *new;
                             break;
                         }
-                        Ok(Letter::Cancel(run)) => {
+                        Ok(LoopMessage::Cancel(run)) => {
                             looking.cancel(run);
                             break;
                         }
@@ -98,11 +98,11 @@ impl Feed {
     /// This is to be seen from now on.
     pub(super) fn want(&self, wanted: Wanted) {
         // The thread is there as long as this is.
-        drop(self.letters.send(Letter::Want(Box::new(wanted))));
+        drop(self.letters.send(LoopMessage::Want(Box::new(wanted))));
     }
 
     pub(super) fn cancel(&self, run: Uuid) {
-        drop(self.letters.send(Letter::Cancel(run)));
+        drop(self.letters.send(LoopMessage::Cancel(run)));
     }
 
     /// The last that was seen, if it is new.
@@ -114,7 +114,7 @@ impl Feed {
 struct Looking {
     dir: PathBuf,
     /// The run that is looked into, by its records.
-    chronicle: Option<(Uuid, Chronicle)>,
+    run_index: Option<(Uuid, RunIndex)>,
     counted: Option<Counted>,
     /// What came of what was asked for.
     said: Option<String>,
@@ -164,17 +164,17 @@ impl Looking {
         run: Uuid,
         task: Option<u64>,
     ) -> Result<(TasksStanding, Vec<String>), String> {
-        let chronicle = match self.chronicle.take().filter(|(known, _)| *known == run) {
-            Some((_, chronicle)) => chronicle,
-            None => Chronicle::new(&self.dir, run),
+        let run_index = match self.run_index.take().filter(|(known, _)| *known == run) {
+            Some((_, run_index)) => run_index,
+            None => RunIndex::new(&self.dir, run),
         };
-        let (_, chronicle) = self.chronicle.insert((run, chronicle));
-        let read = chronicle.extend().and_then(|()| {
-            let tasks = chronicle.tasks(None)?;
+        let (_, run_index) = self.run_index.insert((run, run_index));
+        let read = run_index.extend().and_then(|()| {
+            let tasks = run_index.tasks(None)?;
             let query =
                 RecordQuery { task, is_descending: true, limit: RECORDS, ..RecordQuery::default() };
             let records = match task {
-                Some(_) => chronicle.records(&query)?.records,
+                Some(_) => run_index.records(&query)?.records,
                 None => Vec::new(),
             };
             Ok((tasks, records))

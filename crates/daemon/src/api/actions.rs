@@ -15,7 +15,8 @@ use super::submit::named;
 use crate::app::{App, unexpected};
 use crate::auth::Who;
 use crate::error::DaemonError;
-use crate::http::{Answered, Given, Json, Named, given, whole};
+use crate::http::Answered;
+use crate::http::{Given, Json, Named, given, whole};
 
 fn done() -> Response {
     StatusCode::NO_CONTENT.into_response()

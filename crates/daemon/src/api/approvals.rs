@@ -11,7 +11,8 @@ use tiffany::control::{Answer, Request, Ruling};
 use crate::app::{App, unexpected};
 use crate::auth::Who;
 use crate::error::DaemonError;
-use crate::http::{Answered, Given, Named, Problem, given};
+use crate::http::{Answered, Problem};
+use crate::http::{Given, Named, given};
 
 pub(super) async fn list(State(app): State<App>) -> Answered {
     match app.ask(Request::Approvals).await? {

@@ -9,7 +9,8 @@ use tiffany::wal::{BlobHash, LogError, RealDisk, read_blob};
 
 use crate::app::App;
 use crate::error::DaemonError;
-use crate::http::{Answered, Named, Problem};
+use crate::http::Named;
+use crate::http::{Answered, Problem};
 
 /// One of them, as it was written.
 pub(super) async fn show(
@@ -29,11 +30,11 @@ pub(super) async fn show(
         Ok::<_, LogError>((bytes, is_json))
     };
     let patience = app.limits.answer_time;
-    let mut read_now = app.chronicles.at_leisure(patience, read.clone()).await?;
+    let mut read_now = app.run_indexes.at_leisure(patience, read.clone()).await?;
     if let Err(LogError::MissingBlob(_)) = read_now {
         // A value that is safe comes onto its place before the record that names it.
-        app.ask_chronicle(recorded, |_| Ok(())).await?;
-        read_now = app.chronicles.at_leisure(patience, read).await?;
+        app.ask_run_index(recorded, |_| Ok(())).await?;
+        read_now = app.run_indexes.at_leisure(patience, read).await?;
     }
     let read = read_now;
     let (bytes, is_json) = read.map_err(|error| {

@@ -11,11 +11,12 @@ use tiffany::history::{DiffSettings, diff};
 use tiffany::wal::{RealDisk, View};
 use tiffany::{ErrorKind, RunError, TaskError};
 
-use super::chronicle::{json, text};
 use super::look::detail;
+use super::run_index::{json, text};
 use crate::app::App;
 use crate::error::DaemonError;
-use crate::http::{Answered, Problem, Query};
+use crate::http::Query;
+use crate::http::{Answered, Problem};
 
 /// Which runs.
 #[derive(Default, Deserialize)]
@@ -47,7 +48,7 @@ pub(super) async fn compare(State(app): State<App>, Query(both): Query<Both>) ->
     let dir = app.dir.clone();
     let limit = usize::try_from(limit).unwrap_or(0);
     let patience = app.limits.answer_time;
-    let compared = app.chronicles.at_leisure(patience, move || compared(&dir, left, right, limit));
+    let compared = app.run_indexes.at_leisure(patience, move || compared(&dir, left, right, limit));
     Ok(json(compared.await??))
 }
 

@@ -12,7 +12,9 @@ use tiffany::control::{Answer, Decision, Doubt, Request};
 use super::look::detail;
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, Noted, given};
+use crate::http::Answered;
+use crate::http::change::Noted;
+use crate::http::{Json, given};
 
 pub(super) async fn list(State(app): State<App>) -> Answered {
     let doubts = match app.ask(Request::Doubts).await? {

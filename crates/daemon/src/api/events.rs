@@ -27,7 +27,9 @@ use super::look::detail;
 use crate::app::{App, Guest, Phase};
 use crate::auth::Who;
 use crate::error::DaemonError;
-use crate::http::{Answered, Named, Peer, Problem, Query};
+use crate::http::Peer;
+use crate::http::{Answered, Problem};
+use crate::http::{Named, Query};
 
 /// Which events are wanted.
 #[derive(Default, Deserialize)]

@@ -17,8 +17,11 @@ use tiffany::{TaskError, Uuid};
 use crate::app::{App, unexpected};
 use crate::audit::{Audit, Intent};
 use crate::error::DaemonError;
+use crate::http::change;
 use crate::http::change::at_leisure;
-use crate::http::{Answered, Json, Named, Noted, Problem, Signed, change, given, whole};
+use crate::http::change::{Noted, Signed};
+use crate::http::{Answered, Problem};
+use crate::http::{Json, Named, given, whole};
 
 pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -> Answered {
     let run = app.find_whole(&name).await?;

@@ -18,7 +18,8 @@ use tiffany::pal::{Subscription, Told, Wanted};
 use crate::app::{App, unexpected};
 use crate::auth::Who;
 use crate::error::DaemonError;
-use crate::http::{Answered, Named, Problem, Query};
+use crate::http::{Answered, Problem};
+use crate::http::{Named, Query};
 
 /// What a list can be asked for.
 #[derive(Default, Deserialize)]

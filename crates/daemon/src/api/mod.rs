@@ -3,7 +3,6 @@
 mod actions;
 mod approvals;
 mod blobs;
-mod chronicle;
 mod diff;
 mod doubts;
 mod events;
@@ -17,6 +16,7 @@ mod pages;
 mod records;
 mod rerun;
 mod routes;
+mod run_index;
 mod stuck;
 mod submit;
 mod texts;

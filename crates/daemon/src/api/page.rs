@@ -12,7 +12,8 @@ use sha2::{Digest, Sha256};
 
 use crate::app::App;
 use crate::error::DaemonError;
-use crate::http::{Answered, Named, Problem};
+use crate::http::Named;
+use crate::http::{Answered, Problem};
 
 /// All files, by name.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/assets.rs"));

@@ -13,17 +13,19 @@ use futures_util::stream;
 use serde::Deserialize;
 use tiffany::Uuid;
 use tiffany::control::State as RunState;
-use tiffany::history::{Chronicle, RecordPage, RecordQuery};
+use tiffany::history::{RecordPage, RecordQuery, RunIndex};
 use tiffany::wal::{Checker, Follower, Growth, LogError, RecordType};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::chronicle::json;
 use super::look::detail;
+use super::run_index::json;
 use crate::app::{App, Guest, Recorded};
 use crate::auth::Who;
-use crate::chronicles::PATIENCE;
 use crate::error::DaemonError;
-use crate::http::{Answered, Named, Peer, Problem, Query};
+use crate::http::Peer;
+use crate::http::{Answered, Problem};
+use crate::http::{Named, Query};
+use crate::run_indexes::PATIENCE;
 
 /// Which records are wanted.
 #[derive(Default, Deserialize)]
@@ -230,11 +232,11 @@ async fn read(mut reader: Reader, most: u64) -> Result<(Reader, Piece), Problem>
 }
 
 async fn page(app: &App, recorded: Recorded, query: RecordQuery) -> Answered {
-    let ask = move |chronicle: &mut Chronicle| {
-        let page = chronicle.records(&query)?;
+    let ask = move |run_index: &mut RunIndex| {
+        let page = run_index.records(&query)?;
         Ok(page_text(&query, &page))
     };
-    Ok(json(app.ask_chronicle(recorded, ask).await?))
+    Ok(json(app.ask_run_index(recorded, ask).await?))
 }
 
 fn page_text(query: &RecordQuery, page: &RecordPage) -> Vec<u8> {

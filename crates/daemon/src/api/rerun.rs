@@ -19,7 +19,8 @@ use tiffany::redact::Redactions;
 use crate::app::{App, Phase};
 use crate::auth::AuthError;
 use crate::error::{Crowd, DaemonError};
-use crate::http::{Answered, Named, Problem, Query};
+use crate::http::{Answered, Problem};
+use crate::http::{Named, Query};
 
 /// Where a run is to be looked at.
 #[derive(Default, Deserialize)]

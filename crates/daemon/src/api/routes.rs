@@ -8,13 +8,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
-    actions, approvals, blobs, chronicle, diff, doubts, events, health, keep, look, me, page,
-    pages, records, rerun, stuck, submit,
+    actions, approvals, blobs, diff, doubts, events, health, keep, look, me, page, pages, records,
+    rerun, run_index, stuck, submit,
 };
 use crate::app::App;
 use crate::auth::Role;
 use crate::error::DaemonError;
-use crate::http::{Problem, Takes, guarded};
+use crate::http::Problem;
+use crate::http::{Takes, guarded};
 
 /// One row of the table.
 #[derive(Clone, Copy)]
@@ -260,7 +261,7 @@ pub(super) const ROUTES: &[Route] = &[
             "Go on after this record, as a browser does by itself.",
         )])
         .answers(&[(200, "The records.", Some("Records"))]),
-    get("/api/v1/runs/{run}/tasks", VIEWER, handler!(chronicle::tasks))
+    get("/api/v1/runs/{run}/tasks", VIEWER, handler!(run_index::tasks))
         .about("The tasks of a run, where they stand or stood at a record: from its records alone.")
         .query(&[
             ("at", Schema::Count(1, MANY), "The record; by default the last one."),
@@ -269,7 +270,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("limit", Schema::Count(1, 10_000), "How many at most; by default all."),
         ])
         .answers(&[(200, "The tasks.", Some("Tasks"))]),
-    get("/api/v1/runs/{run}/timeline", VIEWER, handler!(chronicle::timeline))
+    get("/api/v1/runs/{run}/timeline", VIEWER, handler!(run_index::timeline))
         .about("What the tasks of a run did over time: ran, or waited, and what for. From its records alone.")
         .query(&[
             ("from", Schema::Count(0, MANY), "From this moment on, in microseconds since the first record."),
@@ -278,7 +279,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("tids", Schema::Is("Tids"), "Only these tasks: numbers and ranges, such as 3,5-8."),
         ])
         .answers(&[(200, "The timeline.", Some("Timeline"))]),
-    get("/api/v1/runs/{run}/effects", VIEWER, handler!(chronicle::effects))
+    get("/api/v1/runs/{run}/effects", VIEWER, handler!(run_index::effects))
         .about("The effects of a run with their attempts, the newest first, and sums by name. From its records alone.")
         .query(&[
             ("task", Schema::Count(0, MANY), "Only those of this task."),

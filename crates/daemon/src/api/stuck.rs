@@ -7,10 +7,11 @@ use axum::response::Response;
 use serde::Deserialize;
 use tiffany::control::{Answer, Request};
 
-use super::chronicle::{json, text};
+use super::run_index::{json, text};
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Problem, Query};
+use crate::http::Problem;
+use crate::http::Query;
 use crate::stuck::{StuckTasks, live};
 
 /// Which of them.
@@ -47,5 +48,5 @@ pub(super) async fn list(
     let (asked, after) = (app.clone(), after.map(Duration::from_secs));
     let limit = usize::try_from(limit).unwrap_or(1);
     let look = move || text(&asked.stuck.look(&page, after, limit).with_turns(turns));
-    app.chronicles.at_leisure(app.limits.answer_time, look).await.map(json)
+    app.run_indexes.at_leisure(app.limits.answer_time, look).await.map(json)
 }

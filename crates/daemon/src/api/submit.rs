@@ -12,7 +12,9 @@ use tiffany::control::{Answer, Request, check_name};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, Noted, Problem, given};
+use crate::http::change::Noted;
+use crate::http::{Answered, Problem};
+use crate::http::{Json, given};
 
 /// What a run is started with.
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Role;
+use crate::auth::role::Role;
 
 /// Why somebody may not, or why it cannot be known who may.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

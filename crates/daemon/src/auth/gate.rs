@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 use std::time::SystemTime;
 
 use super::tokens::Stamp;
-use super::{AuthError, Kept, Role, Tokens};
+use crate::auth::error::AuthError;
+use crate::auth::role::Role;
+use crate::auth::token::Kept;
+use crate::auth::tokens::Tokens;
 
 /// What is known of somebody who asks.
 #[derive(Clone, Copy, Debug, Default)]

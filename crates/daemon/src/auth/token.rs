@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::Role;
+use crate::auth::role::Role;
 
 /// What tokens begin with, so that people and scanners know one when they see it.
 const PREFIX: &str = "tfy_";

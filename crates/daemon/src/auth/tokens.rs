@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::token::{self, Kept, Token};
-use super::{AuthError, Role};
+use crate::auth::error::AuthError;
+use crate::auth::role::Role;
 use crate::private;
 
 /// The name of the file in a log directory.

@@ -14,7 +14,9 @@ use tiffany::durable::RunLimits;
 use tiffany::redact::{RedactError, Redactions};
 use tiffany::retention::Retention;
 
-use crate::auth::{Gate, Role, Tokens};
+use crate::auth::Gate;
+use crate::auth::Role;
+use crate::auth::Tokens;
 use crate::limits::{Limits, in_range, time_in_range};
 use crate::tls::TlsFiles;
 use crate::{otlp, sinks};

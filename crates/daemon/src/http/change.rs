@@ -11,7 +11,8 @@ use tokio::task_local;
 use super::peers::Peer;
 use super::problem::{Problem, Refused};
 use crate::audit::{Audit, Entry, Intent};
-use crate::auth::{AuthError, By, Who};
+use crate::auth::AuthError;
+use crate::auth::{By, Who};
 use crate::error::DaemonError;
 
 task_local! {

@@ -14,7 +14,9 @@ use super::peers::Peer;
 use super::problem::Problem;
 use super::read::is_json;
 use crate::app::{App, Phase};
-use crate::auth::{AuthError, Knock, Role, Who};
+use crate::auth::AuthError;
+use crate::auth::Role;
+use crate::auth::{Knock, Who};
 use crate::error::DaemonError;
 
 /// What a route takes.

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use super::{OtlpError, Settings};
+use crate::otlp::settings::{OtlpError, Settings};
 
 /// How long a collector may take for anything.
 const PATIENCE: Duration = Duration::from_secs(10);

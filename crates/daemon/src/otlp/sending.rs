@@ -8,9 +8,10 @@ use tiffany::RuntimeHandle;
 use tiffany::metrics::{Family, Kind, Reading};
 
 use super::exporter::{Exporter, Queue};
+use super::json;
 use super::post::Endpoint;
 use super::spans::SpanLayer;
-use super::{OtlpError, Settings, json};
+use crate::otlp::settings::{OtlpError, Settings};
 
 /// What was sent and what was not.
 #[derive(Debug, Default)]

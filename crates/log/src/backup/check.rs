@@ -6,7 +6,7 @@ use super::super::blob::BlobHash;
 use super::super::disk::{Disk, OpenMode, read_from};
 use super::super::error::{Doing, LogError};
 use super::super::index::RunState;
-use super::Shelf;
+use super::FinishedRuns;
 use super::copy::Lines;
 use super::error::BackupError;
 use super::manifest::{End, Kept, Manifest};
@@ -35,12 +35,12 @@ pub struct Checked {
 pub fn check(disk: &dyn Disk, from: &Path) -> Result<Checked, BackupError> {
     let none = || BackupError::NoBackup(from.into());
     let manifest = Manifest::load(disk, from)?.ok_or_else(none)?;
-    check_all(disk, &Shelf::new(from), &manifest)
+    check_all(disk, &FinishedRuns::new(from), &manifest)
 }
 
 pub(super) fn check_all(
     disk: &dyn Disk,
-    shelf: &Shelf,
+    shelf: &FinishedRuns,
     manifest: &Manifest,
 ) -> Result<Checked, BackupError> {
     let mut checked = Checked { taken: manifest.taken.clone(), ..Checked::default() };

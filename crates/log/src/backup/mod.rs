@@ -1,6 +1,6 @@
 //! Backups of a log while it is in use: [`take`] copies what is durable at one moment to another directory,
 //! [`restore`] makes a log of it again, and [`check`] reads a backup through. It goes through [`Disk`] like the log
-//! itself, reads the log by way of [`View`](super::View), and knows nothing of runtimes.
+//! itself, reads the log by way of [`View`](crate::view::View), and knows nothing of runtimes.
 //!
 //! A backup is a directory:
 //!
@@ -66,15 +66,19 @@ use super::lock::{LockTerm, describe, owner};
 
 /// The directories of a backup.
 #[derive(Clone, Debug)]
-struct Shelf {
+struct FinishedRuns {
     root: PathBuf,
     runs: PathBuf,
     blobs: PathBuf,
 }
 
-impl Shelf {
-    fn new(root: &Path) -> Shelf {
-        Shelf { root: root.to_path_buf(), runs: root.join("runs"), blobs: root.join("blobs") }
+impl FinishedRuns {
+    fn new(root: &Path) -> FinishedRuns {
+        FinishedRuns {
+            root: root.to_path_buf(),
+            runs: root.join("runs"),
+            blobs: root.join("blobs"),
+        }
     }
 
     fn run_file(&self, run: Uuid, generation: u32) -> PathBuf {

@@ -21,7 +21,8 @@ use super::manifest::{End, Kept, Manifest};
 use super::pace::Pace;
 use super::replace::{Replacing, is_of_daemon, stranger};
 use super::sink::Sink;
-use super::{Checked, Shelf, lock};
+use super::{FinishedRuns, lock};
+use crate::backup::check::Checked;
 
 /// What may be in the way of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub fn restore(
     over: Over,
 ) -> Result<Restored, BackupError> {
     let none = || BackupError::NoBackup(from.into());
-    let shelf = Shelf::new(from);
+    let shelf = FinishedRuns::new(from);
     Manifest::load(&*disk, from)?.ok_or_else(none)?;
     // No backup is taken to it meanwhile. On a medium that cannot be written, none can be.
     let _lock = match lock(&*disk, from, LockTerm::Lasting) {
@@ -118,7 +119,7 @@ fn first_file(disk: &dyn Disk, root: &Path) -> Result<Option<String>, LogError> 
 
 struct Restoring {
     disk: Arc<dyn Disk>,
-    shelf: Shelf,
+    shelf: FinishedRuns,
     places: Places,
     manifest: Manifest,
     sink: Sink,

@@ -24,7 +24,7 @@ use super::error::BackupError;
 use super::manifest::{End, Kept, Manifest};
 use super::pace::Pace;
 use super::sink::Sink;
-use super::{Shelf, lock, parent, run_name};
+use super::{FinishedRuns, lock, parent, run_name};
 
 /// So often a later moment is taken.
 const PASSES: usize = 20;
@@ -116,7 +116,7 @@ type Moved = (Uuid, u32);
 
 struct Taking {
     disk: Arc<dyn Disk>,
-    shelf: Shelf,
+    shelf: FinishedRuns,
     sink: Sink,
     /// What is there of each run, by the last manifest and by what was copied since.
     kept: BTreeMap<Uuid, Kept>,
@@ -131,7 +131,7 @@ impl Taking {
         salt: u32,
         rests: u32,
     ) -> Result<Taking, BackupError> {
-        let shelf = Shelf::new(dest);
+        let shelf = FinishedRuns::new(dest);
         let old = Manifest::load(&*disk, dest)?;
         match &old {
             Some(old) if old.salt != salt => return Err(BackupError::OtherLog(dest.into())),
@@ -347,7 +347,7 @@ fn is_whole_and_earlier(kept: &Kept, entry: &RunEntry) -> bool {
 /// What an earlier backup has, and still has.
 fn still_there(
     disk: &dyn Disk,
-    shelf: &Shelf,
+    shelf: &FinishedRuns,
     old: Manifest,
 ) -> Result<(BTreeMap<Uuid, Kept>, BTreeSet<BlobHash>), LogError> {
     let list = |dir: &Path| disk.list(dir).doing("list", dir);
@@ -363,7 +363,7 @@ fn still_there(
 }
 
 /// An error if a directory without a manifest is something else than a backup that did not come to its end.
-fn is_free(disk: &dyn Disk, shelf: &Shelf) -> Result<(), BackupError> {
+fn is_free(disk: &dyn Disk, shelf: &FinishedRuns) -> Result<(), BackupError> {
     let is_ours = |name: &str| matches!(name, "lock" | "manifest.new");
     let files = disk.list(&shelf.root).unwrap_or_default();
     let other = files.into_iter().map(|(name, _)| name).find(|name| !is_ours(name));

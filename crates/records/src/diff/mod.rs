@@ -16,9 +16,9 @@ pub use values::Change;
 use serde::Serialize;
 use tiffany_kernel::Uuid;
 
-use super::glance::Glance;
 use crate::error::RunError;
 use crate::errors::{compacted, run_removed};
+use crate::outline::RunOutline;
 use align::align;
 use detail::Details;
 use form::Names;
@@ -212,7 +212,7 @@ pub fn diff(a: (&View, Uuid), b: (&View, Uuid), settings: DiffSettings) -> Resul
         if entry.state == RunState::Removed {
             return Err(RunError::Failed(run_removed(run)));
         }
-        if Glance::at(view, run, &entry).is_ok_and(|glance| glance.compacted.is_some()) {
+        if RunOutline::at(view, run, &entry).is_ok_and(|outline| outline.compacted.is_some()) {
             return Err(RunError::Failed(compacted(run)));
         }
     }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::form::{self, Names, digest};
 use super::prefix::draws;
-use crate::record::{EffectEnd, Record, owned};
+use crate::record::EffectEnd;
+use crate::record::Record;
+use crate::record::owned;
 use crate::words::is_outward;
 use tiffany_log::{LogError, LogLine, RunReader};
 

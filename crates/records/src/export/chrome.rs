@@ -12,7 +12,9 @@ use tiffany_kernel::Uuid;
 use super::graph::targets;
 use super::slices::{Events, Slice};
 use crate::call_words::call_word;
-use crate::record::{EffectEnd, Json, Record, TaskYield, owned};
+use crate::record::EffectEnd;
+use crate::record::{Json, owned};
+use crate::record::{Record, TaskYield};
 use tiffany_log::{LogError, LogLine};
 
 /// Tracks of one task: its own, and those for what it waits for besides.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::record::{Inline, Record, TaskYield, owned};
+use crate::record::{Inline, owned};
+use crate::record::{Record, TaskYield};
 use tiffany_log::LogError;
 
 /// Mermaid draws no more than this unless it is told to.

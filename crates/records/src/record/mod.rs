@@ -3,14 +3,14 @@
 //! lines have them. What each record is for is in the book, "WAL format".
 
 mod field;
-mod meaning;
 #[cfg(test)]
 mod tests;
+mod variants;
 
 use tiffany_log::{Line, LogLine, RecordType};
 
+pub use crate::record::variants::{EffectEnd, Ended, Wake};
 pub use field::{Digits, Field, Flag, Inline, Json, Text, Value, owned};
-pub use meaning::{EffectEnd, Ended, Wake};
 
 /// A record that can be written.
 pub trait Encode {

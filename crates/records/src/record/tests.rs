@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use tiffany_kernel::Uuid;
 use tiffany_log::{Batch, Chain, Line, LogLine, RecordType};
 
-use super::{EffectEnd, Record, Wake};
+use super::Record;
+use crate::record::variants::{EffectEnd, Wake};
 
 fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -9,7 +9,7 @@
 //! | what a replay compares | `into_fields` of the same line | it is the same code |
 //! | events | `Draft::cleaned` of the hub | `State::add`, by which all events with words in them come, takes nothing else |
 //! | answers to other threads and processes | `Tell::redacting`, on the way out of `Runtime::serve` | its match has no rest: a new answer has to say what is in it |
-//! | errors that leave a runtime | `Display` of [`RunError`](crate::RunError) | its `Debug` is the same |
+//! | errors that leave a runtime | `Display` of [`RunError`](crate::error::RunError) | its `Debug` is the same |
 //! | log lines | `Tracer`, which makes them, and the visitor in `logging` through which all fields pass | also those of the program and of other crates |
 //! | labels of metrics | `Family::add` | a metric has no other way to a label |
 //! | panics, and what has no log to go to | the panic hook; `shown` around each `eprintln!` | |

@@ -4,9 +4,9 @@
 use serde_json::value::RawValue;
 
 use super::Answer;
-use super::{Approval, OpenApproval};
-use super::{RunDetail, RunSummary, TaskSummary};
 use crate::redact::Redactions;
+use crate::request::approval::{Approval, OpenApproval};
+use crate::request::summary::{RunDetail, RunSummary, TaskSummary};
 
 impl Answer {
     /// The answer without what the rules take out.

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
 use super::uuid_text::{maybe_text, text, texts};
-use crate::Outcome;
 use crate::key::run_id;
+use crate::outline::Outcome;
 use crate::redact;
 use tiffany_log::Stamp;
 

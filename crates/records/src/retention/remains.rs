@@ -8,7 +8,8 @@ use crate::errors::read_too_early;
 use crate::key::Key;
 use crate::key::LogEnd;
 use crate::key::Received;
-use crate::record::{Compacted, Encode, Inline, Record};
+use crate::record::Inline;
+use crate::record::{Compacted, Encode, Record};
 use crate::request::uuid_text::text;
 use tiffany_log::{Batch, Line, LogError, LogLine, Stamp, View};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::Outcome;
+use crate::outline::Outcome;
 
 /// A rule about runs that are over. Runs that are not over are never touched, and neither is the parent of a fork that is not over.
 ///

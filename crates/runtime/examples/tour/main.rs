@@ -61,7 +61,7 @@ impl Stage {
 }
 
 /// Runs the agent in virtual time, and gives all that happened.
-fn rehearse(thinking: Duration) -> Result<(Vec<Event>, String), RunError> {
+fn dry_run(thinking: Duration) -> Result<(Vec<Event>, String), RunError> {
     let mut test = TestScheduler::with(Runtime::builder().name("planner"));
     test.try_run(agent::research(thinking))?;
     Ok((test.trace().events().to_vec(), test.trace().to_string()))
@@ -76,7 +76,7 @@ fn hash(trace: &str) -> String {
 fn act_one(stage: &Stage) -> Result<(), RunError> {
     stage.title(1, "An agent at work, in virtual time: a row is a task, a column 50 ms");
     let began = Instant::now();
-    let (events, trace) = rehearse(THINKING)?;
+    let (events, trace) = dry_run(THINKING)?;
     let took = began.elapsed();
     stage.play(&Timeline::new(&events, SLICE));
     let seconds = events.last().map_or(0.0, |event| event.at.as_nanos() as f64 / 1e9);
@@ -86,12 +86,12 @@ fn act_one(stage: &Stage) -> Result<(), RunError> {
     let mut same = 1;
     print!("   {}", hash(&trace));
     for run in 2..=10 {
-        let (_, again) = rehearse(THINKING)?;
+        let (_, again) = dry_run(THINKING)?;
         same += usize::from(again == trace);
         print!("{}  {}", if run == 6 { "\n " } else { "" }, hash(&again));
     }
     println!("\n\n  {same} of 10 are identical, byte for byte.");
-    let (_, slower) = rehearse(THINKING + Duration::from_millis(1))?;
+    let (_, slower) = dry_run(THINKING + Duration::from_millis(1))?;
     println!("  With a reviewer who takes 1 ms longer it is {}.", hash(&slower));
     Ok(())
 }

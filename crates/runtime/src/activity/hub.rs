@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use tiffany_kernel::{Showing, Shown, Stage, TaskError, Tid, Time};
 
-use crate::activity::crier::Crier;
 use crate::activity::settings::Settings;
 use crate::activity::state::{Draft, State};
 use crate::activity::subscription::Subscription;
+use crate::activity::waker_thread::WakerThread;
 use crate::clock::Steady;
 use tiffany_log::sync::{Mutex, MutexGuard};
 use tiffany_records::activity::{Data, Detail, TaskId, Wanted};
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     /// What is taken out of events.
     pub(crate) rules: Option<Arc<Redactions>>,
     pub(crate) state: Mutex<State>,
-    pub(crate) crier: Arc<Crier>,
+    pub(crate) crier: Arc<WakerThread>,
     /// Somebody may want to read: events are kept.
     is_awake: AtomicBool,
     /// Grows whenever somebody wants other events than before.

@@ -1,7 +1,6 @@
 //! Live activity: what runs are doing, for whoever watches. Events are published to a hub, which remembers the last of them and
 //! wakes readers; nothing here is recorded, and no reader slows a task.
 
-pub(crate) mod crier;
 pub(crate) mod hub;
 pub(crate) mod lane;
 #[cfg(test)]
@@ -11,6 +10,7 @@ pub(crate) mod settings;
 pub(crate) mod sleeper;
 pub(crate) mod state;
 pub(crate) mod subscription;
+pub(crate) mod waker_thread;
 
 pub use hub::{Counts, Hub};
 pub use settings::Settings;

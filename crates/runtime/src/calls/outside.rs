@@ -9,7 +9,7 @@ use tiffany_kernel::{CallRef, EffectWork, ErrorKind, Reply, SystemCall, TaskErro
 use crate::calls::call::TryCall;
 use crate::calls::sys::blocking_work;
 use crate::calls::work::{Origin, Work};
-use crate::host::inbox::{Inbox, Letter};
+use crate::host::inbox::{Inbox, LoopMessage};
 
 /// What begins it.
 pub(crate) struct Outside(Box<dyn FnOnce(Finish)>);
@@ -31,7 +31,7 @@ impl Finish {
     /// Tells it. The value is made on the loop's thread. If nobody waits for it any more, it is counted and dropped.
     pub fn tell(mut self, result: impl FnOnce() -> Result<Value, TaskError> + Send + 'static) {
         if let Some(inbox) = self.inbox.take() {
-            inbox.send(Letter::Done(self.call, Box::new(result)));
+            inbox.send(LoopMessage::Done(self.call, Box::new(result)));
         }
     }
 }
@@ -40,7 +40,7 @@ impl Drop for Finish {
     fn drop(&mut self) {
         if let Some(inbox) = self.inbox.take() {
             let error = TaskError::new(ErrorKind::Host, "the work was given up before its end");
-            inbox.send(Letter::Done(self.call, Box::new(move || Err(error))));
+            inbox.send(LoopMessage::Done(self.call, Box::new(move || Err(error))));
         }
     }
 }

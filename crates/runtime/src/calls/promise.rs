@@ -14,7 +14,7 @@ use tiffany_kernel::{
 
 use crate::calls::call::{Call, Direct, FromReply, Pending, TryCall, throw, unexpected};
 use crate::calls::context;
-use crate::host::inbox::{Inbox, Letter};
+use crate::host::inbox::{Inbox, LoopMessage};
 use tiffany_records::request::Settlement;
 
 /// The write side of a promise: settle it once.
@@ -65,7 +65,7 @@ impl Drop for ExternalHandle {
         let host = context::current().host();
         match host.is_some_and(|host| Arc::ptr_eq(&host.inbox, &self.inbox)) {
             true => context::release(release),
-            false => self.inbox.send(Letter::Release(release)),
+            false => self.inbox.send(LoopMessage::Release(release)),
         }
     }
 }

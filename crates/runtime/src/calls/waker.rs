@@ -10,7 +10,7 @@ use std::task::{RawWaker, RawWakerVTable, Wake, Waker};
 use tiffany_kernel::TaskRef;
 
 use crate::calls::context;
-use crate::host::inbox::{Inbox, Letter};
+use crate::host::inbox::{Inbox, LoopMessage};
 
 /// The waker every task is polled with.
 // SAFETY: the functions of the vtable ignore the data pointer, work from any thread, and free nothing.
@@ -81,7 +81,7 @@ impl Drop for TaskWaker {
     fn drop(&mut self) {
         let awake = context::current().port.run() == Some(self.task.run);
         if !awake && !*self.sent.get_mut() {
-            self.inbox.send(Letter::GivenUp(self.task.run));
+            self.inbox.send(LoopMessage::GivenUp(self.task.run));
         }
     }
 }
@@ -98,7 +98,7 @@ impl Wake for TaskWaker {
             context.port.wake();
         }
         if !own && !self.sent.swap(true, Ordering::AcqRel) {
-            self.inbox.send(Letter::Wake(self.task));
+            self.inbox.send(LoopMessage::Wake(self.task));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that tells the witness of changes that come through the socket. Writing an audit can take long, and the
+//! The thread that tells the audit hook of changes that come through the socket. Writing an audit can take long, and the
 //! thread of the socket serves everybody. A change is begun once its intent is noted, in the order of the requests.
 
 use std::io;
@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use super::server::Reply;
-use super::witness::{self, Finish, Witness};
+use crate::control::audit_hook;
+use crate::control::audit_hook::{AuditHook, Finish};
 use crate::host::inbox::Inbox;
 use crate::host::tell::Tell;
 use tiffany_records::request::{Outcome, Request};
@@ -27,12 +28,15 @@ pub(super) struct AuditThread {
 }
 
 impl AuditThread {
-    pub(super) fn start(witness: Arc<dyn Witness>, inbox: Arc<Inbox>) -> io::Result<AuditThread> {
+    pub(super) fn start(
+        audit_hook: Arc<dyn AuditHook>,
+        inbox: Arc<Inbox>,
+    ) -> io::Result<AuditThread> {
         let (jobs, asked) = channel();
         let tells = jobs.clone();
         let thread = std::thread::Builder::new()
             .name("tiffany-audit".into())
-            .spawn(move || work(&*witness, &inbox, (&tells, &asked)))?;
+            .spawn(move || work(&*audit_hook, &inbox, (&tells, &asked)))?;
         Ok(AuditThread { jobs, thread })
     }
 
@@ -50,19 +54,21 @@ impl AuditThread {
     }
 }
 
-fn work(witness: &dyn Witness, inbox: &Inbox, (tells, asked): (&Sender<Job>, &Receiver<Job>)) {
+fn work(audit_hook: &dyn AuditHook, inbox: &Inbox, (tells, asked): (&Sender<Job>, &Receiver<Job>)) {
     for job in asked {
         match job {
-            Job::Begin(uid, request, reply) => match witness::begin(Some(witness), uid, &request) {
-                Ok(finish) => {
-                    let reply = reply.noted_by(finish, tells.clone());
-                    let tell = Tell::by(move |answer| reply.tell(answer));
-                    inbox.ask(request, tell);
+            Job::Begin(uid, request, reply) => {
+                match audit_hook::begin(Some(audit_hook), uid, &request) {
+                    Ok(finish) => {
+                        let reply = reply.noted_by(finish, tells.clone());
+                        let tell = Tell::by(move |answer| reply.tell(answer));
+                        inbox.ask(request, tell);
+                    }
+                    Err(error) => reply.tell(Err(error)),
                 }
-                Err(error) => reply.tell(Err(error)),
-            },
+            }
             Job::Finish(finish, answer, reply) => {
-                reply.tell(witness::finish(Some(finish), answer));
+                reply.tell(audit_hook::finish(Some(finish), answer));
             }
             Job::End => return,
         }

@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
 use crate::host::tell::Tell;
-use crate::run_log::replay::reading::read_outcome;
-use crate::run_log::shelved::why_not_open;
+use crate::run_log::dormant_run::why_not_open;
+use crate::run_log::replay::read::read_outcome;
 use tiffany_log::{Disk, LogError, RunEntry, RunState, Stamp};
-use tiffany_records::Glance;
+use tiffany_records::RunOutline;
 use tiffany_records::errors::log_failed;
 use tiffany_records::key::LogEnd;
 use tiffany_records::request::{
@@ -220,9 +220,9 @@ impl Catalogue {
             crc: stand.crc,
         };
         for _ in 0..LOOKS {
-            match Glance::at_file(&*self.disk, &self.root, run, entry) {
-                Ok(glance) if glance.outcome.is_some() || glance.damage.is_some() => {
-                    return self.insert(run, Entry::of(glance, RunState::Finished));
+            match RunOutline::at_file(&*self.disk, &self.root, run, entry) {
+                Ok(outline) if outline.outcome.is_some() || outline.damage.is_some() => {
+                    return self.insert(run, Entry::of(outline, RunState::Finished));
                 }
                 _ if self.is_left() => return,
                 Ok(_) => (self.rest)(),
@@ -240,9 +240,9 @@ impl Catalogue {
         }
         let entry =
             RunEntry { state: RunState::Live, generation: 2, len: 0, seq: u64::MAX, crc: 0 };
-        match Glance::at_file(&*self.disk, &self.root, run, entry) {
-            Ok(glance) => {
-                let entry = Entry::of(glance, RunState::Live);
+        match RunOutline::at_file(&*self.disk, &self.root, run, entry) {
+            Ok(outline) => {
+                let entry = Entry::of(outline, RunState::Live);
                 self.heads.insert(run, entry.clone());
                 entry
             }
@@ -375,23 +375,23 @@ fn is_missing(error: &LogError) -> bool {
 }
 
 impl Entry {
-    fn of(glance: Glance, known: RunState) -> Entry {
+    fn of(outline: RunOutline, known: RunState) -> Entry {
         let time = |ts: &str| Stamp::parse(ts).map(|stamp| Time::from_nanos(stamp.unix_nanos()));
-        let damage = glance.damage.as_ref().map(Entry::damaged);
-        let state = match (known, glance.outcome) {
+        let damage = outline.damage.as_ref().map(Entry::damaged);
+        let state = match (known, outline.outcome) {
             _ if damage.is_some() => State::Damaged,
             (RunState::Finished, Some(outcome)) => State::from(outcome),
-            _ if glance.is_held => State::Held,
+            _ if outline.is_held => State::Held,
             _ => State::Paused,
         };
-        let error = glance.error.as_ref().map(|error| Box::new(error.into()));
-        let parent = glance.fork.map(|(run, at)| Box::new(Parent { run, at }));
+        let error = outline.error.as_ref().map(|error| Box::new(error.into()));
+        let parent = outline.fork.map(|(run, at)| Box::new(Parent { run, at }));
         Entry {
-            id: glance.id.into(),
-            function: glance.function.into(),
+            id: outline.id.into(),
+            function: outline.function.into(),
             state,
-            started: time(&glance.started).unwrap_or_default(),
-            ended: time(&glance.changed).filter(|_| state.is_over()),
+            started: time(&outline.started).unwrap_or_default(),
+            ended: time(&outline.changed).filter(|_| state.is_over()),
             error: damage.map_or(error, |damage| damage.error),
             parent,
         }

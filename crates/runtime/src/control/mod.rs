@@ -26,14 +26,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub(crate) mod audit_hook;
 pub(crate) mod audit_thread;
 pub(crate) mod catalogue;
+pub(crate) mod event_stream;
 pub(crate) mod offline;
 pub(crate) mod server;
 pub(crate) mod socket;
-pub(crate) mod streaming;
 pub(crate) mod turns;
-pub(crate) mod witness;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,11 +47,12 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use crate::activity::hub::Hub;
 use crate::calls::context;
-use crate::host::inbox::{Inbox, Letter};
+pub use crate::control::audit_hook::{AuditHook, Change, Finish};
+pub use crate::control::event_stream::{Next, Watching};
+use crate::host::inbox::{Inbox, LoopMessage};
 use crate::host::tell::Tell;
 pub(crate) use offline::Offline;
 use socket::Client;
-pub use streaming::{Next, Watching};
 pub use tiffany_records::activity::Beginning;
 use tiffany_records::activity::Wanted;
 use tiffany_records::metrics::Snapshot;
@@ -66,7 +67,6 @@ pub use tiffany_records::request::{
 };
 pub use tiffany_records::request::{OpenApproval, Ruling, user_name};
 use tiffany_records::value::{deserialize, raw};
-pub use witness::{Change, Finish, Witness};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -121,10 +121,10 @@ impl Control {
         }
     }
 
-    /// What this changes on a log that no process has is seen by somebody, as the process sees it that has one: see [`Builder::witness`](crate::runtime::builder::Builder::witness).
-    pub fn witnessed_by(mut self, witness: Arc<dyn Witness>) -> Control {
+    /// What this changes on a log that no process has is seen by somebody, as the process sees it that has one: see [`Builder::audit_hook`](crate::runtime::builder::Builder::audit_hook).
+    pub fn audited_by(mut self, audit_hook: Arc<dyn AuditHook>) -> Control {
         if let Way::Offline(offline) = &mut self.way {
-            offline.witness = Some(witness);
+            offline.audit_hook = Some(audit_hook);
         }
         self
     }
@@ -479,7 +479,7 @@ pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskEr
         return Ok(answer);
     }
     let (tell, told) = Tell::waited_for();
-    inbox.send(Letter::Request(request, tell));
+    inbox.send(LoopMessage::Request(request, tell));
     match told.recv_timeout(PATIENCE) {
         Ok(answer) => answer,
         Err(RecvTimeoutError::Disconnected) => Err(runtime_gone()),
@@ -528,7 +528,7 @@ pub fn unexpected(answer: &Answer) -> TaskError {
 pub(crate) fn read_metrics(inbox: &Inbox) -> Snapshot {
     // On the loop's own thread nobody would answer.
     if context::current().host().is_none() && !inbox.is_closed() {
-        inbox.meters.ask(|| inbox.send(Letter::Measure));
+        inbox.meters.ask(|| inbox.send(LoopMessage::Measure));
     }
     inbox.meters.read()
 }

@@ -10,18 +10,19 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
 use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
-use super::witness::{self, Witness};
 use crate::clock::Clock;
+use crate::control::audit_hook;
+use crate::control::audit_hook::AuditHook;
 use crate::host::entropy::Entropy;
 use crate::host::inbox::unknown;
 use crate::program::run_limits::RunLimits;
+use crate::run_log::dormant_run::{DormantRun, why_not_open};
 use crate::run_log::fork::copy::Source;
 use crate::run_log::fork::copy::copy;
 use crate::run_log::hold::{Hold, not_held};
 use crate::run_log::needed::{Needed, not_over, parent_of};
 use crate::run_log::page::Page;
-use crate::run_log::replay::reading::{fetch, read_script};
-use crate::run_log::shelved::{Shelved, why_not_open};
+use crate::run_log::replay::read::{fetch, read_script};
 use tiffany_log::{
     Batch, Collected, Disk, LockTerm, LogError, Payload, RealDisk, RunEntry, RunState, Settings,
     View, Writer, is_redacted,
@@ -50,7 +51,7 @@ pub(crate) struct Offline {
     pub(super) losses: Vec<LogError>,
     damaged: BTreeMap<Uuid, LogError>,
     /// Who sees what is changed.
-    pub(super) witness: Option<Arc<dyn Witness>>,
+    pub(super) audit_hook: Option<Arc<dyn AuditHook>>,
 }
 
 enum Log {
@@ -113,8 +114,8 @@ impl Offline {
         losses: Vec<LogError>,
         damaged: BTreeMap<Uuid, LogError>,
     ) -> Offline {
-        let (needed, collected, witness) = (None, None, None);
-        Offline { log, disk, root: root.into(), needed, collected, losses, damaged, witness }
+        let (needed, collected, audit_hook) = (None, None, None);
+        Offline { log, disk, root: root.into(), needed, collected, losses, damaged, audit_hook }
     }
 
     /// Where a run stands.
@@ -134,9 +135,9 @@ impl Offline {
     }
 
     pub(crate) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
-        let noted = witness::begin(self.witness.as_deref(), own_uid(), &request)?;
+        let noted = audit_hook::begin(self.audit_hook.as_deref(), own_uid(), &request)?;
         let answer = self.carry_out(request);
-        witness::finish(noted, answer)
+        audit_hook::finish(noted, answer)
     }
 
     fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
@@ -225,7 +226,7 @@ impl Offline {
                 "a run of `{function}` is started by the program that has this function"
             ))),
             Request::Question { run, .. } => {
-                self.shelved(run)?;
+                self.dormant(run)?;
                 Err(needs_process("a run answers from its memory, and it has none"))
             }
             Request::Metrics => {
@@ -236,46 +237,46 @@ impl Offline {
             Request::Send { run, name, message } => {
                 // What its program allows is not known, so it is what the daemon allows.
                 let limits = RunLimits::for_services();
-                self.shelved(run)?.send(page, clock, Some(&limits), (&name, &message))?;
+                self.dormant(run)?.send(page, clock, Some(&limits), (&name, &message))?;
                 Ok(Answer::Done)
             }
             Request::Cancel { run } => {
-                let mut shelved = self.shelved(run)?;
-                if shelved.held().is_some() {
-                    shelved.release(page, clock, ("cancel", None));
+                let mut dormant = self.dormant(run)?;
+                if dormant.held().is_some() {
+                    dormant.release(page, clock, ("cancel", None));
                 }
-                shelved.cancel(page, clock);
+                dormant.cancel(page, clock);
                 Ok(Answer::Done)
             }
             Request::Hold { run, by, why } => {
-                let mut shelved = self.shelved(run)?;
-                if shelved.held().is_none() {
-                    shelved.hold(page, clock, &Hold::Person { by, why });
+                let mut dormant = self.dormant(run)?;
+                if dormant.held().is_none() {
+                    dormant.hold(page, clock, &Hold::Person { by, why });
                 }
                 Ok(Answer::Done)
             }
             Request::Release { run, by, why } => {
-                let mut shelved = self.shelved(run)?;
-                shelved.held().ok_or_else(|| not_held(run))?;
-                shelved.release(page, clock, (&by, why.as_deref()));
+                let mut dormant = self.dormant(run)?;
+                dormant.held().ok_or_else(|| not_held(run))?;
+                dormant.release(page, clock, (&by, why.as_deref()));
                 Ok(Answer::Done)
             }
             Request::Settle { run: Some(run), promise, result } => {
-                let settled = self.shelved(run)?.settle(page, clock, (promise, true), &result);
+                let settled = self.dormant(run)?.settle(page, clock, (promise, true), &result);
                 settled.map(Answer::Settled).ok_or_else(|| unknown(promise))
             }
             Request::Settle { run: None, promise, result } => {
                 let mut unread = None;
                 for run in self.live() {
-                    let mut shelved = match self.shelved(run) {
-                        Ok(shelved) => shelved,
+                    let mut dormant = match self.dormant(run) {
+                        Ok(dormant) => dormant,
                         // One that is damaged does not stand in the way of the others.
                         Err(error) => {
                             unread.get_or_insert(error);
                             continue;
                         }
                     };
-                    let settled = shelved.settle(page, clock, (promise, false), &result);
+                    let settled = dormant.settle(page, clock, (promise, false), &result);
                     if let Some(settlement) = settled {
                         return Ok(Answer::Settled(settlement));
                     }
@@ -288,7 +289,7 @@ impl Offline {
                 self.fork(page, run, at, &fork.asked_by_user(own_uid()), clock)
             }
             Request::Allow { run, names } => {
-                self.shelved(run)?.allow(page, clock, &names)?;
+                self.dormant(run)?.allow(page, clock, &names)?;
                 Ok(Answer::Done)
             }
             Request::Remove { runs } => {
@@ -335,7 +336,7 @@ impl Offline {
             Request::Events(_) => Err(no_activity()),
             Request::Doubts => {
                 let (runs, warning) = self.dormant_runs();
-                let doubts = runs.iter().flat_map(Shelved::doubts).cloned().collect();
+                let doubts = runs.iter().flat_map(DormantRun::doubts).cloned().collect();
                 Ok(warned(Answer::Doubts(doubts), warning))
             }
             Request::Approvals => {
@@ -348,8 +349,8 @@ impl Offline {
                     return Err(why_not_open(&*self.disk, &self.root, &approval));
                 };
                 let ruling = ruling.asked_by_user(own_uid());
-                let ruled = match self.shelved(run) {
-                    Ok(mut shelved) => shelved.resolve(page, clock, &approval, ruling),
+                let ruled = match self.dormant(run) {
+                    Ok(mut dormant) => dormant.resolve(page, clock, &approval, ruling),
                     Err(error) if error.kind() == ErrorKind::RunOver => {
                         Err(no_such_approval(&approval))
                     }
@@ -364,7 +365,7 @@ impl Offline {
             Request::Encoded(_) => Err(not_encodable()),
             Request::Decide { key, decision } => {
                 let parsed = parse_key(&key)?;
-                match self.shelved(parsed.run)?.decide(page, clock, parsed, &decision) {
+                match self.dormant(parsed.run)?.decide(page, clock, parsed, &decision) {
                     true => Ok(Answer::Done),
                     false => Err(not_in_doubt(&key)),
                 }
@@ -500,14 +501,14 @@ impl Offline {
     }
 
     /// The runs that are not over and can be read, and what can't be.
-    fn dormant_runs(&self) -> (Vec<Shelved>, Option<String>) {
+    fn dormant_runs(&self) -> (Vec<DormantRun>, Option<String>) {
         let (mut runs, mut unread) = (Vec::new(), Vec::new());
         for run in self.live() {
-            match self.shelved(run) {
-                Ok(shelved) => {
-                    let errors = shelved.unreadable().iter();
+            match self.dormant(run) {
+                Ok(dormant) => {
+                    let errors = dormant.unreadable().iter();
                     unread.extend(errors.map(|error| format!("run {run}: {error}")));
-                    runs.push(shelved);
+                    runs.push(dormant);
                 }
                 // It does not stand in the way of the others.
                 Err(error) => unread.push(format!("run {run}: {}", error.message())),
@@ -518,7 +519,7 @@ impl Offline {
         (runs, (!unread.is_empty()).then_some(warning))
     }
 
-    fn shelved(&self, run: Uuid) -> Result<Shelved, TaskError> {
+    fn dormant(&self, run: Uuid) -> Result<DormantRun, TaskError> {
         let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
         match entry.state {
@@ -530,9 +531,9 @@ impl Offline {
         if let Some(damage) = self.damaged.get(&run) {
             return Err(log_failed(damage.clone()));
         }
-        let script = read_script(&*self.disk, &self.root, run, |_| false).map_err(log_failed)?;
+        let decoded = read_script(&*self.disk, &self.root, run, |_| false).map_err(log_failed)?;
         let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);
-        Ok(Shelved::new(entry.chain(run), &script, &fetch))
+        Ok(DormantRun::new(entry.chain(run), &decoded, &fetch))
     }
 }
 

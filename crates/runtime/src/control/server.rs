@@ -19,9 +19,10 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::audit_thread::{AuditThread, Job};
 use super::socket::House;
-use super::streaming;
-use super::witness::{self, Finish};
 use super::{PATIENCE, answer_at_once, runtime_gone, slow_answer};
+use crate::control::audit_hook;
+use crate::control::audit_hook::Finish;
+use crate::control::event_stream;
 use crate::host::tell::Tell;
 use tiffany_records::activity::Wanted;
 use tiffany_records::request::{Outcome, Request};
@@ -75,7 +76,7 @@ struct Server<'a> {
     last_sweep: Instant,
     /// Requests that are answered without the loop, and may take long.
     slow: Sender<(Request, Reply)>,
-    /// Tells the witness of changes, if there is one.
+    /// Tells the audit hook of changes, if there is one.
     audit: Option<AuditThread>,
 }
 
@@ -221,7 +222,7 @@ impl Reply {
             audit.send(Job::Finish(finish, answer, reply))
         {
             // That thread has ended. Nobody hears the answer, but what was done is noted.
-            reply.put(witness::finish(Some(finish), answer));
+            reply.put(audit_hook::finish(Some(finish), answer));
         }
     }
 }
@@ -250,8 +251,9 @@ impl<'a> Server<'a> {
             }
         };
         std::thread::Builder::new().name("tiffany-metrics".into()).spawn(move || answers(asked))?;
-        let witness = house.witness.clone();
-        let audit = witness.map(|witness| AuditThread::start(witness, Arc::clone(&house.inbox)));
+        let audit_hook = house.audit_hook.clone();
+        let audit =
+            audit_hook.map(|audit_hook| AuditThread::start(audit_hook, Arc::clone(&house.inbox)));
         Ok(Server {
             listener,
             house,
@@ -579,7 +581,7 @@ impl<'a> Server<'a> {
             let is_ready = stream.set_nonblocking(false).is_ok()
                 && stream.set_write_timeout(Some(PATIENCE)).is_ok();
             // The other side may be gone at any time.
-            drop(is_ready.then(|| streaming::serve(&stream, &hub, wanted)));
+            drop(is_ready.then(|| event_stream::serve(&stream, &hub, wanted)));
         };
         drop(std::thread::Builder::new().name("tiffany-control".into()).spawn(watch));
     }

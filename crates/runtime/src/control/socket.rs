@@ -16,10 +16,10 @@ use rustix::net::Shutdown;
 use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::server::{self, MAX_LINE_BYTES};
-use super::streaming::Watching;
-use super::witness::Witness;
 use super::{UNANSWERED, unexpected};
 use crate::activity::hub::Hub;
+use crate::control::audit_hook::AuditHook;
+use crate::control::event_stream::Watching;
 use crate::host::inbox::Inbox;
 use tiffany_log::not_inherited::NotInherited;
 use tiffany_records::activity::Wanted;
@@ -37,7 +37,7 @@ const BACKLOG: i32 = 4096;
 pub(crate) struct House {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) hub: Hub,
-    pub(crate) witness: Option<Arc<dyn Witness>>,
+    pub(crate) audit_hook: Option<Arc<dyn AuditHook>>,
 }
 
 /// The socket of the process that has the directory, for as long as it has it.

@@ -15,9 +15,9 @@ use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError, Time, panic_text};
 
 use crate::host::checkpoint::{Refusal, Slot};
 use crate::host::chunks::Chunks;
-use crate::host::inbox::{Inbox, Letter};
+use crate::host::inbox::{Inbox, LoopMessage};
 use crate::host::panics::{self, panic_error};
-use crate::host::showing::Onlookers;
+use crate::host::step_output::Onlookers;
 use crate::host::step_watch::StepWatch;
 use crate::host::trace::Tracer;
 use tiffany_log::DirLock;
@@ -443,7 +443,7 @@ struct Told {
 impl Told {
     fn tell(&mut self, tried: Tried) {
         if let Some(inbox) = self.inbox.take() {
-            inbox.send(Letter::Attempted(self.call, self.number, tried, None));
+            inbox.send(LoopMessage::Attempted(self.call, self.number, tried, None));
         }
     }
 }

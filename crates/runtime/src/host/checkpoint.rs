@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{ErrorKind, TaskError};
 
 use crate::host::attempt::{Attempt, StepError};
-use crate::host::inbox::Letter;
+use crate::host::inbox::LoopMessage;
 use tiffany_log::sync::{Condvar, Mutex};
 use tiffany_records::value::{decode, encode};
 
@@ -154,7 +154,7 @@ impl Attempt {
             slot.settle(Ok(()));
         }
         // Sent all the same: what comes late is counted.
-        self.shared.inbox.send(Letter::Checkpoint(self.identity.call, number, json, receipt));
+        self.shared.inbox.send(LoopMessage::Checkpoint(self.identity.call, number, json, receipt));
         Checkpoint { number, state: Ok(slot) }
     }
 }

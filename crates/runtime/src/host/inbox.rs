@@ -23,7 +23,7 @@ use tiffany_log::{Followers, Notice};
 pub(crate) type Remote = Box<dyn FnOnce() -> Result<Value, TaskError> + Send>;
 
 /// What another thread can tell the loop.
-pub(crate) enum Letter {
+pub(crate) enum LoopMessage {
     Wake(TaskRef),
     Settle(RunId, Uuid, Remote),
     /// Something is asked of the runtime; the answer comes when it is safe.
@@ -47,7 +47,7 @@ pub(crate) enum Letter {
 
 /// Letters from any thread, read by one loop.
 pub(crate) struct Inbox {
-    mailbox: Mailbox<Letter>,
+    mailbox: Mailbox<LoopMessage>,
     bell: Bell,
     promises: Mutex<Promises>,
     /// What is counted, for who reads it from other threads.
@@ -97,7 +97,7 @@ impl Inbox {
     /// Takes a request of a client, unless it has to be refused.
     pub(crate) fn ask(&self, request: Request, tell: Tell) {
         if let Some((request, tell)) = self.admit(request, tell) {
-            self.send(Letter::ClientRequest(request, tell));
+            self.send(LoopMessage::ClientRequest(request, tell));
         }
     }
 
@@ -125,7 +125,7 @@ impl Inbox {
         self.closed.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn send(&self, letter: Letter) {
+    pub(crate) fn send(&self, letter: LoopMessage) {
         if self.mailbox.send(letter) {
             self.bell.ring();
         }
@@ -152,7 +152,7 @@ impl Inbox {
         let (run, settlement) = promises.claim(uuid, None, false).ok_or_else(|| unknown(uuid))?;
         // An answer that comes too late is sent all the same: the run counts it. Sent under the lock, so
         // that the one accepted here is the first to arrive.
-        self.send(Letter::Settle(run, uuid, result));
+        self.send(LoopMessage::Settle(run, uuid, result));
         Ok(settlement)
     }
 
@@ -160,7 +160,7 @@ impl Inbox {
         self.mailbox.has_mail()
     }
 
-    pub(crate) fn read(&self, into: &mut Vec<Letter>) {
+    pub(crate) fn read(&self, into: &mut Vec<LoopMessage>) {
         self.mailbox.read(into);
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tiffany_kernel::{CallRef, TaskError, Time};
 
 use crate::host::entropy::mixed;
-use crate::host::inbox::{Inbox, Letter};
+use crate::host::inbox::{Inbox, LoopMessage};
 use crate::host::pool::{Job, PoolWork};
 
 /// Sees every attempt at a step.
@@ -74,7 +74,7 @@ pub(crate) struct Inline {
 
 enum Stage {
     Begins(CallRef, PoolWork),
-    Told(Letter),
+    Told(LoopMessage),
 }
 
 impl Inline {
@@ -131,7 +131,7 @@ impl Inline {
     }
 
     /// Does some work. `None`: the machine is off.
-    fn run(&self, call: CallRef, work: PoolWork) -> Option<(Letter, Duration)> {
+    fn run(&self, call: CallRef, work: PoolWork) -> Option<(LoopMessage, Duration)> {
         let time = self.time_for(&work.job, 2);
         let Job::Attempt(attempt, ..) = &work.job else { return Some((work.run(call), time)) };
         let (name, attempt) = (work.name, attempt.clone());
@@ -145,7 +145,7 @@ impl Inline {
             return None;
         }
         let letter = work.run(call);
-        if let Letter::Attempted(_, _, tried, _) = &letter {
+        if let LoopMessage::Attempted(_, _, tried, _) = &letter {
             match tried {
                 Ok(json) => self.watcher.ended(&made, Ok(&json.0)),
                 Err(failed) => self.watcher.ended(&made, Err(&failed.error)),

@@ -10,12 +10,12 @@ use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError};
 
 use crate::clock::Steady;
 use crate::host::attempt::{Attempt, Blocking, StepError};
-use crate::host::inbox::{Inbox, Letter, Remote};
+use crate::host::inbox::{Inbox, LoopMessage, Remote};
 use crate::host::owner_process::OwnerProcess;
 use crate::host::panics;
 use crate::host::panics::panic_error;
-use crate::host::showing::working;
 use crate::host::slots::Slot;
+use crate::host::step_output::working;
 use crate::host::trace::Tracer;
 use crate::line::Line;
 use tiffany_log::sync::{Condvar, Mutex, MutexGuard};
@@ -50,7 +50,7 @@ pub(crate) enum Job {
 
 impl PoolWork {
     /// Does it. A panic in it is an error with the line it came from.
-    pub(crate) fn run(self, call: CallRef) -> Letter {
+    pub(crate) fn run(self, call: CallRef) -> LoopMessage {
         let PoolWork { name, at, job } = self;
         // Here and not where it is read: this thread knows the line.
         let panicked = |payload| {
@@ -60,10 +60,10 @@ impl PoolWork {
         };
         match job {
             Job::Once(job) => match panics::noting(job) {
-                Ok(remote) => Letter::Done(call, remote),
+                Ok(remote) => LoopMessage::Done(call, remote),
                 Err(payload) => {
                     let error = panicked(payload);
-                    Letter::Done(call, Box::new(move || Err(error)))
+                    LoopMessage::Done(call, Box::new(move || Err(error)))
                 }
             },
             Job::Attempt(attempt, job, slot) => {
@@ -71,7 +71,7 @@ impl PoolWork {
                 let work = || working(&attempt.clone(), || job(attempt));
                 let tried = Tracer::inside(&span, || panics::noting(work))
                     .unwrap_or_else(|payload| Err(StepError::passing(panicked(payload))));
-                Letter::Attempted(call, number, tried, slot)
+                LoopMessage::Attempted(call, number, tried, slot)
             }
         }
     }
@@ -85,12 +85,12 @@ impl PoolWork {
     }
 
     /// It cannot be done.
-    fn fail(self, call: CallRef, mut error: TaskError) -> Letter {
+    fn fail(self, call: CallRef, mut error: TaskError) -> LoopMessage {
         error.add_call(self.name, self.at);
         match self.job {
-            Job::Once(_) => Letter::Done(call, Box::new(move || Err(error))),
+            Job::Once(_) => LoopMessage::Done(call, Box::new(move || Err(error))),
             Job::Attempt(attempt, _, slot) => {
-                Letter::Attempted(call, attempt.number(), Err(StepError::passing(error)), slot)
+                LoopMessage::Attempted(call, attempt.number(), Err(StepError::passing(error)), slot)
             }
         }
     }

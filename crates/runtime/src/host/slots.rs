@@ -2,7 +2,7 @@
 //! slot, in order. Nothing here starts anything.
 
 use crate::line::Line;
-use crate::metrics::standing::SlotUsage;
+use crate::metrics::loop_state::SlotUsage;
 
 /// How many attempts may block a thread at once, unless [`Builder::step_slots`](crate::runtime::builder::Builder::step_slots) says
 /// otherwise.

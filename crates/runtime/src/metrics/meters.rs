@@ -10,7 +10,7 @@ use super::Source;
 use super::disk::Disk;
 use super::meter::{BYTES, Counter, Histogram, LONG_TIMES, Named, SIZES, TIMES};
 use crate::activity::hub::Hub;
-use crate::metrics::standing::Standing;
+use crate::metrics::loop_state::Standing;
 use crate::watchdog::LongTurns;
 use tiffany_log::sync::{Condvar, Mutex};
 use tiffany_log::{Commit, CommitObserver};

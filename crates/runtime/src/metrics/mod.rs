@@ -17,11 +17,11 @@
 //! ```
 
 pub(crate) mod disk;
+pub(crate) mod loop_state;
 pub(crate) mod meter;
 pub(crate) mod meters;
 pub(crate) mod process;
-pub(crate) mod reading;
-pub(crate) mod standing;
+pub(crate) mod report;
 pub(crate) mod stretch;
 
 use std::sync::Arc;

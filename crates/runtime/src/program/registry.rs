@@ -15,9 +15,9 @@ use crate::calls::context;
 use crate::calls::durable_agent;
 use crate::calls::durable_agent::DurableAgent;
 use crate::calls::future_task::{FutureTask, Output, into_task_error};
+use crate::did_you_mean::did_you_mean;
 use crate::host::panics;
 use crate::host::panics::panic_error;
-use crate::near::near;
 use crate::program::language::{Language, Wanted};
 use crate::program::schema;
 use tiffany_records::value::{Json, decode, encode};
@@ -224,7 +224,7 @@ impl Registry {
         let is_clear =
             |one: &String| names.iter().filter(|all| short(all).as_ref() == Some(one)).count() == 1;
         let shorts = names.iter().filter_map(|full| short(full)).filter(is_clear);
-        let meant = near(name, names.iter().cloned().chain(shorts));
+        let meant = did_you_mean(name, names.iter().cloned().chain(shorts));
         let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
         let message = format!("no function `{name}` is registered; {there}{meant}");
         Err(TaskError::new(ErrorKind::Unregistered, message))

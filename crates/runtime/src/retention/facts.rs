@@ -7,7 +7,7 @@ use tiffany_kernel::{Time, Uuid};
 use crate::run_log::needed::{Needed, Parent, parent_of};
 use tiffany_log::{BlobHash, LogError, RunEntry, RunState, Stamp, View, blob_names};
 use tiffany_records::key::LogEnd;
-use tiffany_records::{Glance, Outcome};
+use tiffany_records::{Outcome, RunOutline};
 
 /// A run that is over.
 #[derive(Clone, Debug)]
@@ -103,19 +103,19 @@ impl Memory {
 impl Fact {
     /// `None`: it does not say how it ended.
     fn of(view: &View, run: Uuid, entry: &RunEntry) -> Result<Option<Fact>, LogError> {
-        let glance = Glance::at(view, run, entry)?;
-        if let Some(damage) = glance.damage {
+        let outline = RunOutline::at(view, run, entry)?;
+        if let Some(damage) = outline.damage {
             return Err(damage);
         }
-        let (outcome, changed) = (glance.outcome, Stamp::parse(&glance.changed));
+        let (outcome, changed) = (outline.outcome, Stamp::parse(&outline.changed));
         Ok(outcome.zip(changed).map(|(outcome, changed)| Fact {
             run,
-            id: glance.id,
+            id: outline.id,
             outcome,
             ended: Time::from_nanos(changed.unix_nanos()),
             bytes: entry.len,
             blobs: None,
-            is_compacted: glance.compacted.is_some(),
+            is_compacted: outline.compacted.is_some(),
         }))
     }
 }

@@ -2,7 +2,7 @@
 
 use tiffany_kernel::Tid;
 
-use crate::run_log::replay::script::Script;
+use crate::run_log::replay::decoded_log::DecodedLog;
 
 /// What a cancel does to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) enum Cancel {
     Forces,
 }
 
-impl Script {
+impl DecodedLog {
     /// The tasks that had not ended, in the order of their numbers.
     pub(crate) fn tasks_left(&self) -> Vec<Tid> {
         let calls = self.calls.values().flatten();

@@ -3,7 +3,7 @@
 use crate::program::run_limits::Overrun;
 use crate::run_log::journal::Journal;
 use crate::run_log::page::Page;
-use crate::run_log::replay::script::Script;
+use crate::run_log::replay::decoded_log::DecodedLog;
 use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
 use tiffany_records::record::{Record, RunHeld, RunReleased, Text, Wake, owned};
 
@@ -113,10 +113,10 @@ pub(crate) struct Holding {
 
 impl Holding {
     /// As a log leaves it.
-    pub(crate) fn of(script: &Script) -> Holding {
-        let cancelled_at = script.is_cancelled().then_some(0);
+    pub(crate) fn of(decoded: &DecodedLog) -> Holding {
+        let cancelled_at = decoded.is_cancelled().then_some(0);
         // Its unread messages are weighed when the next one comes.
-        let (releases, message_bytes) = (script.hold.releases, usize::MAX);
+        let (releases, message_bytes) = (decoded.hold.releases, usize::MAX);
         Holding { releases, cancelled_at, message_bytes, ..Holding::default() }
     }
 }

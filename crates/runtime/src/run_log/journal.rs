@@ -11,8 +11,8 @@ use tiffany_kernel::{
 
 use crate::run_log::cancel::Cancel;
 use crate::run_log::earlier::Continued;
-use crate::run_log::few::Few;
 use crate::run_log::page::Page;
+use crate::run_log::small_map::SmallMap;
 use tiffany_log::{Chain, Line, RecordType, Stamp};
 use tiffany_records::key::{Key, Number};
 use tiffany_records::record::{
@@ -28,11 +28,11 @@ use tiffany_records::value::{Json, encode};
 pub(crate) struct Journal {
     pub(crate) chain: Chain,
     /// The numbers of the records of calls that wait for the world.
-    waiting: Few<CallId, u64>,
+    waiting: SmallMap<CallId, u64>,
     /// What such calls are called that were made in an earlier generation.
     older: BTreeMap<CallId, Number>,
     /// Yields that are not written yet, by task.
-    yields: Few<Tid, u64>,
+    yields: SmallMap<Tid, u64>,
     /// Tasks whose ends were written in an earlier life, and whether the run's failure was.
     ended: BTreeSet<Tid>,
     failed: bool,
@@ -63,7 +63,7 @@ pub(crate) struct Started<'a> {
 
 impl Journal {
     pub(crate) fn new(chain: Chain) -> Journal {
-        let (waiting, yields) = (Few::None, Few::None);
+        let (waiting, yields) = (SmallMap::None, SmallMap::None);
         let (older, ended) = (BTreeMap::new(), BTreeSet::new());
         Journal { chain, waiting, older, yields, ended, failed: false }
     }
@@ -95,7 +95,7 @@ impl Journal {
             calls.insert(call, self.number(call, *seq));
         });
         self.older.clear();
-        self.yields = Few::None;
+        self.yields = SmallMap::None;
         self.chain = self.chain.next_generation();
         calls
     }

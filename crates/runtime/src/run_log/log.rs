@@ -8,7 +8,7 @@ use std::time::Duration;
 use tiffany_kernel::Time;
 
 use crate::clock::Clock;
-use crate::host::inbox::{Inbox, Letter};
+use crate::host::inbox::{Inbox, LoopMessage};
 use crate::host::inline::Draws;
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{Batch, Collected, CommitObserver, LogError, LogThread, Notice, Ticket, Writer};
@@ -36,7 +36,7 @@ impl Log {
         writer.tell_followers(Arc::clone(&inbox.followers));
         match inline {
             None => {
-                let tell = move |notice| inbox.send(Letter::Logged(notice));
+                let tell = move |notice| inbox.send(LoopMessage::Logged(notice));
                 LogThread::start(writer, tell).map(Log::Threads)
             }
             Some(time) => Ok(Log::Inline(Box::new(InlineLog::new(writer, inbox, time)))),
@@ -156,7 +156,7 @@ impl InlineLog {
         self.pending.append(batch);
         self.last.0 += 1;
         if Mutation::NoticeBeforeCommit.is_on() {
-            self.inbox.send(Letter::Logged(Notice::Durable(self.last)));
+            self.inbox.send(LoopMessage::Logged(Notice::Durable(self.last)));
         }
         let draws = &self.draws;
         let due = *self.due.get_or_insert_with(|| now + draws.up_to(self.longest));
@@ -169,11 +169,11 @@ impl InlineLog {
     fn commit(&mut self) {
         self.due = None;
         let (last, inbox) = (self.last, &self.inbox);
-        let durable = |_| inbox.send(Letter::Logged(Notice::Durable(last)));
+        let durable = |_| inbox.send(LoopMessage::Logged(Notice::Durable(last)));
         let done = self.writer.commit(&mut self.pending, durable);
         if let Err(error) = done.and_then(|()| self.writer.background()) {
             self.pending.clear();
-            self.inbox.send(Letter::Logged(Notice::Failed(error)));
+            self.inbox.send(LoopMessage::Logged(Notice::Failed(error)));
         }
     }
 }

@@ -3,8 +3,8 @@
 
 pub(crate) mod cancel;
 pub(crate) mod damage;
+pub(crate) mod dormant_run;
 pub(crate) mod earlier;
-pub(crate) mod few;
 pub(crate) mod fork;
 pub(crate) mod hold;
 pub(crate) mod journal;
@@ -12,6 +12,6 @@ pub(crate) mod log;
 pub(crate) mod needed;
 pub(crate) mod page;
 pub(crate) mod replay;
-pub(crate) mod shelved;
+pub(crate) mod small_map;
 pub(crate) mod snapshot;
 pub(crate) mod unread;

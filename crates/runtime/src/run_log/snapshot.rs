@@ -10,7 +10,7 @@ use tiffany_kernel::{
     EndedTask, HeldPromise, LiveTask, Tables, TaskError, TaskState, Tid, Time, Uuid, Value,
 };
 
-use crate::run_log::replay::script::Begun;
+use crate::run_log::replay::decoded_log::Begun;
 use tiffany_log::Stamp;
 use tiffany_records::value::Json;
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tiffany_kernel::{CallKind, TaskError, Tid, Uuid};
 
 use crate::program::run_limits::RunLimits;
-use crate::run_log::replay::script::{Script, What};
+use crate::run_log::replay::decoded_log::{DecodedLog, What};
 use tiffany_records::value::Json;
 
 /// How many messages were not received, and their bytes.
@@ -41,10 +41,10 @@ impl Waiting {
 }
 
 impl Unread {
-    pub(crate) fn of(script: &Script) -> Unread {
+    pub(crate) fn of(decoded: &DecodedLog) -> Unread {
         let mut inboxes: BTreeMap<String, VecDeque<usize>> = BTreeMap::new();
         let mut waiting: BTreeMap<Tid, Waiting> = BTreeMap::new();
-        for (seq, event) in events(script) {
+        for (seq, event) in events(decoded) {
             match event {
                 Event::Called(tid, wanted) => {
                     // Calls of one turn follow one another in the log.
@@ -88,15 +88,15 @@ impl Unread {
 }
 
 /// In the order of the log.
-fn events(script: &Script) -> Vec<(u64, Event)> {
-    let calls = script.calls.iter().flat_map(|(tid, calls)| {
+fn events(decoded: &DecodedLog) -> Vec<(u64, Event)> {
+    let calls = decoded.calls.iter().flat_map(|(tid, calls)| {
         calls.iter().map(|call| {
             let is_receive = call.kind == CallKind::ReceiveMessage;
             let wanted = is_receive.then(|| call.text("key").unwrap_or_default());
             (call.seq, Event::Called(*tid, wanted))
         })
     });
-    let came = script.told.iter().filter_map(|told| match &told.what {
+    let came = decoded.told.iter().filter_map(|told| match &told.what {
         What::Message { name, value } => {
             let bytes = value.borrow::<Json>().map_or(0, |json| json.0.len());
             Some((told.seq, Event::Came(name.to_string(), bytes)))

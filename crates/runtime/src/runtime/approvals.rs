@@ -84,9 +84,9 @@ impl Runtime {
     /// Tells those who watch what becomes of a question.
     fn tell_of(&self, call: CallRef, message: String, data: serde_json::Value) {
         let Some(place) = self.places.get(&call.run) else { return };
-        let Hosted { run, hosting, .. } = &*self.runs[*place];
-        let task_id = match hosting {
-            Some(hosting) => TaskId::Durable(hosting.uuid()),
+        let Hosted { run, durable_state, .. } = &*self.runs[*place];
+        let task_id = match durable_state {
+            Some(durable_state) => TaskId::Durable(durable_state.uuid()),
             None => TaskId::Ephemeral(run.id()),
         };
         let (tid, ts) = (run.caller(call), self.host.clock.now());
@@ -142,9 +142,9 @@ impl Runtime {
     fn open_approval(&self, call: CallRef, asked: &Asked) -> Option<OpenApproval> {
         let hosted = &self.runs[*self.places.get(&call.run)?];
         let label = hosted.run.caller_label(call)?;
-        let (id, run, run_id) = match &hosted.hosting {
-            Some(hosting) => {
-                let (key, id) = hosting.name_of(call)?;
+        let (id, run, run_id) = match &hosted.durable_state {
+            Some(durable_state) => {
+                let (key, id) = durable_state.name_of(call)?;
                 (key.to_string(), key.run.to_string(), Some(id))
             }
             None => (format!("{}/{}", call.run.0, call.call.0), call.run.0.to_string(), None),
@@ -159,13 +159,14 @@ impl Runtime {
     fn asking(&self, approval: &str) -> Option<CallRef> {
         if let Some(key) = Key::parse(approval) {
             let run = self.live_run(key.run)?;
-            let hosting = self.runs[*self.places.get(&run)?].hosting.as_ref()?;
-            let named = |call: &CallRef| hosting.name_of(*call).is_some_and(|(of, _)| of == key);
+            let durable_state = self.runs[*self.places.get(&run)?].durable_state.as_ref()?;
+            let named =
+                |call: &CallRef| durable_state.name_of(*call).is_some_and(|(of, _)| of == key);
             return self.approvals.of_run(run).find(named);
         }
         let (run, call) = approval.split_once('/')?;
         let place = (RunId(run.parse().ok()?), CallId(call.parse().ok()?));
-        let is_ours = |hosted: &usize| self.runs[*hosted].hosting.is_none();
+        let is_ours = |hosted: &usize| self.runs[*hosted].durable_state.is_none();
         self.places.get(&place.0).filter(|place| is_ours(place))?;
         self.approvals.open.get(&place).map(|(call, _)| *call)
     }

@@ -8,10 +8,10 @@ use tiffany_kernel::{
 
 use crate::run_log::fork::inheritance::{Answer, Calls, Inheritance, Unread, effects};
 use crate::run_log::fork::{ALL, no_fork};
-use crate::run_log::replay::script::{ForkPoint, Script};
+use crate::run_log::replay::decoded_log::{DecodedLog, ForkPoint};
 use crate::runtime::Runtime;
+use crate::runtime::durable::Durable;
 use crate::runtime::durable_runs::Known;
-use crate::runtime::hosting::Durable;
 use tiffany_records::redact::shown;
 
 /// What there is to a run that is a fork.
@@ -35,12 +35,12 @@ pub(crate) struct Branch {
 
 impl Branch {
     /// Of the fork that has this log; `None` if it is none.
-    pub(crate) fn of(script: &Script, durable: &Durable) -> Option<Box<Branch>> {
-        let point = script.forks.last()?.clone();
-        let calls = effects(script);
+    pub(crate) fn of(decoded: &DecodedLog, durable: &Durable) -> Option<Box<Branch>> {
+        let point = decoded.forks.last()?.clone();
+        let calls = effects(decoded);
         let (answers, unread) = inheritance(&point, &calls, durable);
         let allowed = match unread {
-            None => script.allowed.clone(),
+            None => decoded.allowed.clone(),
             Some(_) => BTreeSet::new(),
         };
         Some(Box::new(Branch {
@@ -49,7 +49,7 @@ impl Branch {
             point,
             calls,
             allowed,
-            promises: script.inherited.clone(),
+            promises: decoded.inherited.clone(),
             due: BTreeMap::new(),
             answering: None,
             refused: Vec::new(),
@@ -119,11 +119,12 @@ impl Runtime {
         effect: EffectWork,
     ) -> Option<EffectWork> {
         let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+        let (Some(durable_state), Some(durable)) = (&mut hosted.durable_state, &mut self.durable)
+        else {
             return Some(effect);
         };
-        let Some(branch) = &mut hosting.branch else { return Some(effect) };
-        let Some(record) = hosting.journal.seq_of(call) else { return Some(effect) };
+        let Some(branch) = &mut durable_state.branch else { return Some(effect) };
+        let Some(record) = durable_state.journal.seq_of(call) else { return Some(effect) };
         let tid = hosted.run.caller(call).unwrap_or(Tid(1));
         let about = effect.about.as_deref().unwrap_or_default();
         let what = (effect.name, about);
@@ -135,11 +136,11 @@ impl Runtime {
         if branch.allows(effect.name) {
             return Some(effect);
         }
-        let begun = hosting.begun.entry(record).or_default();
+        let begun = durable_state.begun.entry(record).or_default();
         if !std::mem::replace(&mut begun.is_refused, true) {
             let at = (tid, hosted.run.clock());
-            let (run, name) = (hosting.journal.run(), effect.name);
-            hosting.journal.effect_refused(&mut durable.page, at, record, name);
+            let (run, name) = (durable_state.journal.run(), effect.name);
+            durable_state.journal.effect_refused(&mut durable.page, at, record, name);
             tracing::warn!(
                 target: "tiffany", %run, code = ErrorKind::NotAllowed.code(),
                 "fork {run} needs `{}`, which is not allowed", shown(name),
@@ -151,8 +152,9 @@ impl Runtime {
 
     /// Nobody waits for an effect any more.
     pub(crate) fn leave_parent(&mut self, place: usize, call: CallRef) {
-        let hosting = self.runs[place].hosting.as_mut();
-        if let Some(branch) = hosting.and_then(|hosting| hosting.branch.as_mut()) {
+        let durable_state = self.runs[place].durable_state.as_mut();
+        if let Some(branch) = durable_state.and_then(|durable_state| durable_state.branch.as_mut())
+        {
             branch.due.retain(|_, (waits, _)| *waits != call);
             branch.refused.retain(|(waits, _)| *waits != call);
         }
@@ -162,8 +164,10 @@ impl Runtime {
     pub(crate) fn inherit(&mut self, place: usize) {
         while let Some(hosted) = self.runs.get_mut(place)
             && !hosted.run.is_ready()
-            && let Some(branch) =
-                hosted.hosting.as_mut().and_then(|hosting| hosting.branch.as_mut())
+            && let Some(branch) = hosted
+                .durable_state
+                .as_mut()
+                .and_then(|durable_state| durable_state.branch.as_mut())
             && let Some((_, (call, result))) = branch.due.pop_first()
         {
             branch.answering = Some(call);
@@ -179,7 +183,7 @@ impl Runtime {
         let durable = self.durable.as_ref().filter(|durable| durable.has_forks)?;
         let Some(Known::Live(id)) = durable.runs.get(&run) else { return None };
         let hosted = &self.runs[*self.places.get(id)?];
-        let branch = hosted.hosting.as_ref()?.branch.as_ref()?;
+        let branch = hosted.durable_state.as_ref()?.branch.as_ref()?;
         let is_busy = hosted.run.is_ready() || !branch.due.is_empty() || self.effects.is_busy(*id);
         (!branch.refused.is_empty() && !is_busy).then(|| branch.error(run))
     }
@@ -194,16 +198,17 @@ impl Runtime {
         let place = self.places[&id];
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+        let (Some(durable_state), Some(durable)) = (&mut hosted.durable_state, &mut self.durable)
+        else {
             return Err(no_fork(run));
         };
-        let Some(branch) = &mut hosting.branch else { return Err(no_fork(run)) };
+        let Some(branch) = &mut durable_state.branch else { return Err(no_fork(run)) };
         // What happened before has to stand before it.
         for record in hosted.run.take_records() {
-            hosting.journal.write(&mut durable.page, record);
+            durable_state.journal.write(&mut durable.page, record);
         }
         hosted.run.set_clock(now);
-        hosting.journal.effects_allowed(&mut durable.page, hosted.run.clock(), names);
+        durable_state.journal.effects_allowed(&mut durable.page, hosted.run.clock(), names);
         branch.allowed.extend(names.iter().cloned());
         let refused = std::mem::take(&mut branch.refused);
         self.look_at_parent_again(place);
@@ -220,11 +225,12 @@ impl Runtime {
     /// A parent that goes on may have answers that it did not have when the fork was made.
     fn look_at_parent_again(&mut self, place: usize) {
         self.hand_in();
-        let (Some(hosting), Some(durable)) = (&mut self.runs[place].hosting, &mut self.durable)
+        let (Some(durable_state), Some(durable)) =
+            (&mut self.runs[place].durable_state, &mut self.durable)
         else {
             return;
         };
-        if let Some(branch) = &mut hosting.branch
+        if let Some(branch) = &mut durable_state.branch
             && durable.log.catch_up().is_ok()
         {
             (branch.answers, branch.unread) = inheritance(&branch.point, &branch.calls, durable);

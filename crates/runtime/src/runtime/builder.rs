@@ -24,7 +24,7 @@ use crate::calls::context;
 use crate::calls::durable_agent::DurableAgent;
 use crate::calls::future_task::{FutureTask, Plain};
 use crate::clock::Clock;
-use crate::control::witness::Witness;
+use crate::control::audit_hook::AuditHook;
 use crate::host::chunks::{Chunk, OnChunk};
 use crate::host::entropy::Entropy;
 use crate::host::inbox::Inbox;
@@ -76,7 +76,7 @@ pub struct Builder {
     pub(crate) only: Option<Uuid>,
     pub(crate) log_settings: tiffany_log::Settings,
     pub(crate) redactions: Option<Arc<Redactions>>,
-    pub(crate) witness: Option<Arc<dyn Witness>>,
+    pub(crate) audit_hook: Option<Arc<dyn AuditHook>>,
     pub(crate) registry: Registry,
     pub(crate) recording: Recording,
     pub(crate) snapshot_every: u64,
@@ -131,7 +131,7 @@ impl Builder {
             only: None,
             log_settings: tiffany_log::Settings::default(),
             redactions: None,
-            witness: None,
+            audit_hook: None,
             registry: Registry::default(),
             recording: Recording::Every,
             snapshot_every: 10_000,
@@ -492,8 +492,8 @@ impl Builder {
     }
 
     /// Lets somebody see what other processes ask for through the socket in the log directory, where it changes something: an audit, say.
-    pub fn witness(mut self, witness: Arc<dyn Witness>) -> Builder {
-        self.witness = Some(witness);
+    pub fn audit_hook(mut self, audit_hook: Arc<dyn AuditHook>) -> Builder {
+        self.audit_hook = Some(audit_hook);
         self
     }
 

@@ -11,8 +11,8 @@ use tiffany_kernel::{
 
 use crate::run_log::cancel::Cancel;
 use crate::run_log::journal::Journal;
+use crate::runtime::durable::DurableState;
 use crate::runtime::durable_runs::{Beginning, Ended};
-use crate::runtime::hosting::Hosting;
 use crate::runtime::{Hosted, Runtime};
 use tiffany_log::Chain;
 use tiffany_records::RunError;
@@ -27,7 +27,10 @@ const AT_THE_END: u64 = 0;
 impl Hosted {
     /// What the next cancel does. Whoever repeats a request before the cleanup had a turn asks for nothing else.
     fn next_cancel(&self) -> Cancel {
-        let cancelled_at = self.hosting.as_ref().and_then(|hosting| hosting.holding.cancelled_at);
+        let cancelled_at = self
+            .durable_state
+            .as_ref()
+            .and_then(|durable_state| durable_state.holding.cancelled_at);
         let is_unwinding = cancelled_at.is_some_and(|turns| self.run.steps() > turns);
         if is_unwinding || self.run.is_ending() { Cancel::Forces } else { Cancel::Unwinds }
     }
@@ -46,7 +49,9 @@ impl Runtime {
     fn cancel_durable(&mut self, place: usize) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
-        if self.durable.is_none() || hosted.hosting.as_ref().is_none_or(|hosting| hosting.is_over) {
+        if self.durable.is_none()
+            || hosted.durable_state.as_ref().is_none_or(|durable_state| durable_state.is_over)
+        {
             return;
         }
         let how = hosted.next_cancel();
@@ -54,13 +59,13 @@ impl Runtime {
         let step = hosted.write_records(&mut durable.page);
         hosted.run.set_clock(now);
         let clock = hosted.run.clock();
-        let Some(hosting) = &mut hosted.hosting else { return };
-        hosting.journal.cancelled(&mut durable.page, (clock, step), how);
-        let uuid = hosting.uuid();
-        let is_first = !hosting.is_cancelled();
+        let Some(durable_state) = &mut hosted.durable_state else { return };
+        durable_state.journal.cancelled(&mut durable.page, (clock, step), how);
+        let uuid = durable_state.uuid();
+        let is_first = !durable_state.is_cancelled();
         match how {
             Cancel::Unwinds => {
-                hosting.holding.cancelled_at.get_or_insert(step);
+                durable_state.holding.cancelled_at.get_or_insert(step);
                 hosted.run.cancel_all();
                 if is_first {
                     self.make_room(place);
@@ -84,10 +89,10 @@ impl Runtime {
         let clock = self.host.clock.now();
         let durable = self.durable_mut();
         durable.log.catch_up().map_err(log_failed)?;
-        let script = durable.read_whole(&chain).map_err(log_failed)?;
-        let left = script.tasks_left();
+        let decoded = durable.read_whole(&chain).map_err(log_failed)?;
+        let left = decoded.tasks_left();
         let named = name_some(&left);
-        let place = self.settings.registry.place(&script.beginning.function);
+        let place = self.settings.registry.place(&decoded.beginning.function);
         let spawned_at = place.unwrap_or_else(|| Location::caller()).into();
         let error = forced_end(&named, TaskLabel { tid: Tid(1), name: None, spawned_at });
         let durable = self.durable_mut();
@@ -101,21 +106,21 @@ impl Runtime {
         self.hand_in();
         self.durable_mut().log.catch_up().map_err(log_failed)?;
         self.tell_forced(uuid, &named);
-        let function = self.settings.registry.name(&script.beginning.function);
-        let outcome = match script.outcome {
+        let function = self.settings.registry.name(&decoded.beginning.function);
+        let outcome = match decoded.outcome {
             Some(Ok(json)) => Ok(Arc::from(json)),
             Some(Err(error)) => Err(RunError::from(RunFailure::Root(error))),
             None => Err(RunError::from(RunFailure::Root(error))),
         };
-        let time = clock.saturating_since(script.beginning.started);
+        let time = clock.saturating_since(decoded.beginning.started);
         let meters = &self.host.inbox.meters;
-        meters.runs.of(&script.beginning.function).ended(outcome.as_ref().err(), time);
+        meters.runs.of(&decoded.beginning.function).ended(outcome.as_ref().err(), time);
         self.activity_ends(uuid.into(), outcome.as_ref().err());
-        let parent = script.forks.last().map(|fork| Parent { run: fork.parent, at: fork.at });
-        let beginning = Beginning::read(&script.beginning, function);
+        let parent = decoded.forks.last().map(|fork| Parent { run: fork.parent, at: fork.at });
+        let beginning = Beginning::read(&decoded.beginning, function);
         let ended = Box::new(Ended { beginning, outcome });
         let stand = LogEnd::of(&journal.chain);
-        self.note_over((uuid, stand), (script.beginning.started, parent), ended);
+        self.note_over((uuid, stand), (decoded.beginning.started, parent), ended);
         self.deliver_parked(uuid);
         Ok(())
     }
@@ -128,7 +133,7 @@ impl Runtime {
     }
 }
 
-impl Hosting {
+impl DurableState {
     /// Whether a person has cancelled it.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.holding.cancelled_at.is_some()

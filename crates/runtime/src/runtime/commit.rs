@@ -7,12 +7,12 @@ use tiffany_kernel::{
 
 use crate::calls::work::Work;
 use crate::host::checkpoint::Receipt;
-use crate::host::inbox::Letter;
+use crate::host::inbox::LoopMessage;
 use crate::host::tell::Tell;
 use crate::run_log::journal::Giver;
 use crate::runtime::Runtime;
+use crate::runtime::durable::Durable;
 use crate::runtime::durable_runs::Ending;
-use crate::runtime::hosting::Durable;
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{LogError, Notice};
 use tiffany_records::errors::log_failed;
@@ -49,29 +49,29 @@ impl Runtime {
     pub(crate) fn empty_durable_outbox(&mut self, place: usize) {
         let Some(durable) = &mut self.durable else { return };
         let hosted = &mut self.runs[place];
-        let Some(hosting) = &mut hosted.hosting else { return };
-        if hosting.replay.is_some() {
+        let Some(durable_state) = &mut hosted.durable_state else { return };
+        if durable_state.replay.is_some() {
             return;
         }
-        if hosting.holding.is_broken {
+        if durable_state.holding.is_broken {
             // It continues from its log only, and what it would do now never happened.
             drop((hosted.run.take_records(), hosted.run.take_orders()));
             return self.hand_in_if_due();
         }
         for record in hosted.run.take_records() {
-            hosting.journal.write(&mut durable.page, record);
+            durable_state.journal.write(&mut durable.page, record);
         }
         let id = hosted.run.id();
-        let ends = hosted.run.is_over() && !hosting.is_over;
+        let ends = hosted.run.is_over() && !durable_state.is_over;
         if ends {
-            hosting.is_over = true;
+            durable_state.is_over = true;
             let (clock, failure) = (hosted.run.clock(), hosted.run.failure());
-            hosting.journal.end(&mut durable.page, clock, failure);
-            durable.page.batch.finish(&hosting.journal.chain);
+            durable_state.journal.end(&mut durable.page, clock, failure);
+            durable.page.batch.finish(&durable_state.journal.chain);
             durable.after_commit.push(AfterCommit::Over(id));
         }
-        if hosted.run.is_ending() && matches!(hosting.ending, Ending::No) {
-            hosting.ending = Ending::Written;
+        if hosted.run.is_ending() && matches!(durable_state.ending, Ending::No) {
+            durable_state.ending = Ending::Written;
             durable.after_commit.push(AfterCommit::Ending(id));
         }
         let mut continues = None;
@@ -140,14 +140,14 @@ impl Runtime {
             && after.iter().any(|after| matches!(after, AfterCommit::Over(_)))
         {
             durable.waiting.push_front((durable.safe, now, after));
-            return self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
+            return self.host.inbox.send(LoopMessage::Logged(Notice::Durable(durable.safe)));
         }
         if durable.handed_in > durable.safe {
             durable.waiting.push_back((durable.handed_in, now, after));
         } else if after.iter().any(|after| matches!(after, AfterCommit::Over(_))) {
             // The log has its end already. It must not vanish under whoever is busy with it.
             durable.waiting.push_back((durable.handed_in, now, after));
-            self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
+            self.host.inbox.send(LoopMessage::Logged(Notice::Durable(durable.safe)));
         } else {
             // All that was ever written is safe.
             after.into_iter().for_each(|after| self.let_go(after));
@@ -248,21 +248,23 @@ impl Runtime {
     pub(crate) fn tell(&mut self, place: usize, mut completion: Completion) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&hosted.hosting, &mut self.durable) else {
+        let (Some(durable_state), Some(durable)) = (&hosted.durable_state, &mut self.durable)
+        else {
             return;
         };
-        if hosting.is_over {
+        if durable_state.is_over {
             return;
         }
         let step = hosted.write_records(&mut durable.page);
-        let Some(hosting) = &mut hosted.hosting else { return };
-        let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
+        let Some(durable_state) = &mut hosted.durable_state else { return };
+        let (run, journal, page) = (&mut hosted.run, &mut durable_state.journal, &mut durable.page);
         run.set_clock(now);
         let clock = run.clock();
         match &mut completion {
             Completion::Call(call, result) => {
                 let tid = run.caller(*call).unwrap_or(Tid(1));
-                let answering = hosting.branch.as_mut().and_then(|branch| branch.answering.take());
+                let answering =
+                    durable_state.branch.as_mut().and_then(|branch| branch.answering.take());
                 let from = if answering == Some(*call) { Giver::Parent } else { Giver::Work };
                 match result {
                     Ok(Value::Unit) => journal.woken(page, tid, clock, step, *call),
@@ -284,7 +286,7 @@ impl Runtime {
             Completion::Settle(..) if Mutation::SettlementNotRecorded.is_on() => {}
             Completion::Message(..) if Mutation::MessageNotRecorded.is_on() => {}
             Completion::Settle(uuid, result)
-                if hosting.settled.insert(*uuid) || Mutation::SettledTwice.is_on() =>
+                if durable_state.settled.insert(*uuid) || Mutation::SettledTwice.is_on() =>
             {
                 journal.settled(page, (clock, step), *uuid, result);
             }

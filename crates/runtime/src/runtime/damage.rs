@@ -27,7 +27,7 @@ impl Runtime {
         durable.page.batch.remove(run);
         durable.runs.insert(run, Known::Removed);
         durable.damaged.remove(&run);
-        durable.shelf.tell(|| Job::Removed(vec![run]));
+        durable.finished_runs.tell(|| Job::Removed(vec![run]));
         Ok(Answer::Lost(lost))
     }
 }

@@ -29,10 +29,10 @@ impl Runtime {
         let steps = self.effects.steps.iter();
         let in_doubt = steps.filter(|(_, step)| matches!(step.state, State::InDoubt));
         in_doubt.filter_map(|(call, step)| {
-            let hosting = self.runs[*self.places.get(&call.run)?].hosting.as_ref()?;
+            let durable_state = self.runs[*self.places.get(&call.run)?].durable_state.as_ref()?;
             Some(Doubt {
                 key: step.key.to_string(),
-                run: hosting.journal.run(),
+                run: durable_state.journal.run(),
                 step: step.work.name.to_owned(),
                 attempt: step.attempt,
                 waits: true,

@@ -2,15 +2,15 @@
 
 use crate::calls::context;
 use crate::calls::context::Entered;
+use crate::run_log::replay::decoded_log::DecodedLog;
 use crate::run_log::replay::divergence::Divergence;
+use crate::run_log::replay::dry_run::AHEAD;
+use crate::run_log::replay::dry_run::Act;
+use crate::run_log::replay::dry_run::DryRun;
+use crate::run_log::replay::dry_run::TO_THE_END;
+use crate::run_log::replay::dry_run::Until;
+use crate::run_log::replay::dry_run::Upcoming;
 use crate::run_log::replay::proposal;
-use crate::run_log::replay::rehearsal::AHEAD;
-use crate::run_log::replay::rehearsal::Act;
-use crate::run_log::replay::rehearsal::Rehearsal;
-use crate::run_log::replay::rehearsal::TO_THE_END;
-use crate::run_log::replay::rehearsal::Until;
-use crate::run_log::replay::rehearsal::Upcoming;
-use crate::run_log::replay::script::Script;
 use crate::runtime::Runtime;
 use tiffany_kernel::{CallKind, Order, RecordKind, TaskError, Tid};
 use tiffany_log::Chain;
@@ -18,39 +18,39 @@ use tiffany_records::value::Json;
 
 impl Runtime {
     /// Runs a run again against its log.
-    pub fn rehearse(
+    pub fn dry_run(
         &mut self,
         chain: &Chain,
-        script: Script,
+        decoded: DecodedLog,
         until: Until,
-    ) -> Result<Rehearsal, TaskError> {
-        let script = script.traced();
-        let (id, stopped) = self.try_replay(chain, script.clone())?;
+    ) -> Result<DryRun, TaskError> {
+        let decoded = decoded.traced();
+        let (id, stopped) = self.try_replay(chain, decoded.clone())?;
         let place = self.places[&id];
         if let Some(divergence) = stopped {
             let (acts, matched) = self.take_trace(place);
             self.end_trial(id, None);
-            let cause = self.find_cause(chain, &script, &divergence, matched)?;
+            let cause = self.find_cause(chain, &decoded, &divergence, matched)?;
             let language = self.settings.registry.language.as_deref();
             let proposal = divergence.proposal(cause, &|id, way| match language {
                 Some(language) => language.patched(id, way),
                 None => proposal::rust(id, way),
             });
             let parting = Some(divergence.clone().into_plain_error(language));
-            let apart = Some(divergence.into_error(cause, language, &script.beginning));
-            let none = Rehearsal::default();
-            return Ok(Rehearsal { matched, apart, parting, acts, proposal, ..none });
+            let apart = Some(divergence.into_error(cause, language, &decoded.beginning));
+            let none = DryRun::default();
+            return Ok(DryRun { matched, apart, parting, acts, proposal, ..none });
         }
-        let is_finished = script.outcome.is_some();
+        let is_finished = decoded.outcome.is_some();
         let apart = match is_finished || until == Until::TheNextCalls {
             true => self.look_ahead(place, is_finished)?.err(),
             false => None,
         };
-        let mut rehearsal = self.sum_up(place);
+        let mut dry_run = self.sum_up(place);
         let language = self.settings.registry.language.as_deref();
-        rehearsal.apart = apart.map(|divergence| divergence.into_plain_error(language));
+        dry_run.apart = apart.map(|divergence| divergence.into_plain_error(language));
         self.forget_run(id);
-        Ok(rehearsal)
+        Ok(dry_run)
     }
 
     /// Lets a run go on where its log ends, without doing anything for it.
@@ -59,13 +59,13 @@ impl Runtime {
         place: usize,
         is_finished: bool,
     ) -> Result<Result<(), Box<Divergence>>, TaskError> {
-        let _entered = Entered::new(&self.host).ok_or_else(crate::runtime::resuming::nested)?;
+        let _entered = Entered::new(&self.host).ok_or_else(crate::runtime::resume::nested)?;
         let hosted = &mut self.runs[place];
-        let Some(hosting) = &mut hosted.hosting else { return Ok(Ok(())) };
-        let uuid = hosting.uuid();
-        let Some(replay) = &mut hosting.replay else { return Ok(Ok(())) };
+        let Some(durable_state) = &mut hosted.durable_state else { return Ok(Ok(())) };
+        let uuid = durable_state.uuid();
+        let Some(replay) = &mut durable_state.replay else { return Ok(Ok(())) };
         let run = &mut hosted.run;
-        let shown: u64 = replay.script.shown.values().sum();
+        let shown: u64 = replay.decoded.shown.values().sum();
         let most = match is_finished {
             true => TO_THE_END.saturating_add(usize::try_from(shown).unwrap_or(usize::MAX)),
             false => AHEAD,
@@ -88,14 +88,14 @@ impl Runtime {
     }
 
     fn take_trace(&mut self, place: usize) -> (Vec<(Tid, Act)>, usize) {
-        let hosting = self.runs[place].hosting.as_mut();
-        match hosting.and_then(|hosting| hosting.replay.as_mut()) {
+        let durable_state = self.runs[place].durable_state.as_mut();
+        match durable_state.and_then(|durable_state| durable_state.replay.as_mut()) {
             Some(replay) => (replay.trace.take().unwrap_or_default(), replay.matched),
             None => (Vec::new(), 0),
         }
     }
 
-    fn sum_up(&mut self, place: usize) -> Rehearsal {
+    fn sum_up(&mut self, place: usize) -> DryRun {
         let (acts, matched) = self.take_trace(place);
         // As the log would have it, which it is compared with.
         let rules = self.settings.redactions.as_deref();
@@ -109,7 +109,9 @@ impl Runtime {
             Err(failure) => Err(crate::run_log::journal::failure_error(&failure)),
         });
         let mut upcoming = Vec::new();
-        if let Some(replay) = hosted.hosting.as_ref().and_then(|hosting| hosting.replay.as_ref()) {
+        if let Some(replay) =
+            hosted.durable_state.as_ref().and_then(|durable_state| durable_state.replay.as_ref())
+        {
             let asked = replay.orders.iter().filter_map(|order| match order {
                 Order::Start(call, _) | Order::Commit(call) => Some(*call),
                 _ => None,
@@ -130,6 +132,6 @@ impl Runtime {
             }
         }
         let tasks = hosted.run.tasks();
-        Rehearsal { matched, acts, tasks, upcoming, outcome, ..Rehearsal::default() }
+        DryRun { matched, acts, tasks, upcoming, outcome, ..DryRun::default() }
     }
 }

@@ -15,14 +15,14 @@ use tiffany_kernel::{
 };
 
 use crate::program::language::Wanted;
+use crate::run_log::dormant_run::DormantRun;
 use crate::run_log::earlier::{Continued, Earlier};
 use crate::run_log::hold::Holding;
 use crate::run_log::journal::{Journal, Started};
-use crate::run_log::replay::script;
-use crate::run_log::replay::script::Script;
-use crate::run_log::shelved::Shelved;
+use crate::run_log::replay::decoded_log;
+use crate::run_log::replay::decoded_log::DecodedLog;
 use crate::runtime::Runtime;
-use crate::runtime::hosting::{Hosting, no_log, no_log_here};
+use crate::runtime::durable::{DurableState, no_log, no_log_here};
 use tiffany_log::{BlobHash, Chain};
 use tiffany_records::RunError;
 use tiffany_records::activity::Data;
@@ -38,7 +38,7 @@ pub(crate) enum Known {
     /// Nothing is left of it but its identity.
     Removed,
     /// It cannot go on with this program, or not at all if its log cannot be read.
-    Paused(TaskError, Option<Box<Shelved>>),
+    Paused(TaskError, Option<Box<DormantRun>>),
 }
 
 /// A run that ended in this process.
@@ -73,7 +73,7 @@ impl Beginning {
     }
 
     /// As a log has it: a later generation knows what the first was started with.
-    pub(crate) fn read(begun: &script::Beginning, function: Rc<str>) -> Beginning {
+    pub(crate) fn read(begun: &decoded_log::Beginning, function: Rc<str>) -> Beginning {
         let first = begun.continued.as_ref().and_then(Continued::input);
         let input = first.unwrap_or_else(|| hash_of(&begun.input));
         Beginning { id: begun.id.as_str().into(), function, input }
@@ -155,7 +155,7 @@ impl Runtime {
         let mut journal = Journal::new(Chain::new(uuid));
         let clock = self.host.clock.now();
         journal.start(&mut self.durable_mut().page, clock, &started);
-        let hosting = Hosting {
+        let durable_state = DurableState {
             journal,
             beginning: Beginning::new(
                 id,
@@ -179,7 +179,7 @@ impl Runtime {
         let data = Data::Instruction { id: id.into(), function: function.into() };
         let told = (Stage::ReceivedInstruction, function.to_owned());
         self.tell_activity(uuid.into(), None, told, data);
-        let run = self.add_run(root.coroutine, config, Some(Box::new(hosting)), clock);
+        let run = self.add_run(root.coroutine, config, Some(Box::new(durable_state)), clock);
         self.durable_mut().runs.insert(uuid, Known::Live(run));
         self.host.inbox.meters.started_durable.add(1);
         Ok(uuid)
@@ -195,8 +195,8 @@ impl Runtime {
     ) -> Result<(), RunError> {
         let known = match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
             Some(Known::Live(run)) => {
-                let hosting = self.runs[self.places[run]].hosting.as_ref();
-                hosting.map(|hosting| hosting.beginning.clone())
+                let durable_state = self.runs[self.places[run]].durable_state.as_ref();
+                durable_state.map(|durable_state| durable_state.beginning.clone())
             }
             Some(Known::Over(_, Some(ended))) => Some(ended.beginning.clone()),
             Some(Known::Removed) => {
@@ -214,7 +214,7 @@ impl Runtime {
             Some(known) => known,
             None => {
                 self.hand_in();
-                let begun = |script: &Script| !script.beginning.id.is_empty();
+                let begun = |decoded: &DecodedLog| !decoded.beginning.id.is_empty();
                 let durable = self.durable_mut();
                 let begun = durable.read_over(uuid, begun);
                 let begun = begun.map_err(|error| match durable.runs.get(&uuid) {
@@ -284,10 +284,10 @@ impl Runtime {
 
     pub(crate) fn end_durable(&mut self, id: RunId) {
         let Some(place) = self.places.get(&id) else { return };
-        let Some(hosting) = &self.runs[*place].hosting else { return };
-        let (uuid, beginning) = (hosting.journal.run(), hosting.beginning.clone());
-        let (started, parent) = (hosting.earlier.since, hosting.parent());
-        let stand = LogEnd::of(&hosting.journal.chain);
+        let Some(durable_state) = &self.runs[*place].durable_state else { return };
+        let (uuid, beginning) = (durable_state.journal.run(), durable_state.beginning.clone());
+        let (started, parent) = (durable_state.earlier.since, durable_state.parent());
+        let stand = LogEnd::of(&durable_state.journal.chain);
         let told = self.told(uuid).cloned();
         let outcome = self.end_run(id).map(json_of);
         let outcome = told.unwrap_or(outcome);
@@ -301,7 +301,7 @@ impl Runtime {
         origin: (Time, Option<Parent>),
         ended: Box<Ended>,
     ) {
-        self.shelve_over(uuid, origin, &ended);
+        self.keep_finished(uuid, origin, &ended);
         let durable = self.durable_mut();
         durable.runs.insert(uuid, Known::Over(stand, Some(ended)));
         durable.ended.push_back(uuid);
@@ -317,19 +317,20 @@ impl Runtime {
     pub(crate) fn tell_ending(&mut self, id: RunId) {
         let Some(place) = self.places.get(&id) else { return };
         let hosted = &mut self.runs[*place];
-        let (Some(hosting), Some(outcome)) = (&mut hosted.hosting, hosted.run.fixed_outcome())
+        let (Some(durable_state), Some(outcome)) =
+            (&mut hosted.durable_state, hosted.run.fixed_outcome())
         else {
             return;
         };
         let outcome = outcome.map(json_of).map_err(RunError::from);
         let error = outcome.as_ref().err().cloned();
-        hosting.ending = Ending::Told(Box::new(outcome));
-        let uuid = hosting.uuid();
+        durable_state.ending = Ending::Told(Box::new(outcome));
+        let uuid = durable_state.uuid();
         if let Some(durable) = &mut self.durable {
             durable.runs.may_have_settled(uuid);
         }
         if let Some(error) = error {
-            self.host.tracer.run_failed(id, hosting.who(), &error);
+            self.host.tracer.run_failed(id, durable_state.who(), &error);
             let told =
                 (Stage::Log, format!("the run failed, and its tasks are cancelled: {error}"));
             let data = Data::Log { level: LogLevel::Error, step: None };
@@ -340,7 +341,7 @@ impl Runtime {
     /// The outcome of a run that is ending, once it may be told.
     fn told(&self, uuid: Uuid) -> Option<&Result<Arc<str>, RunError>> {
         let Some(Known::Live(id)) = self.durable.as_ref()?.runs.get(&uuid) else { return None };
-        self.runs[*self.places.get(id)?].hosting.as_ref()?.told()
+        self.runs[*self.places.get(id)?].durable_state.as_ref()?.told()
     }
 
     /// The run of this id, if there is one.
@@ -361,8 +362,8 @@ impl Runtime {
     pub(crate) fn open_promises(&self) -> Vec<(Uuid, Uuid)> {
         let open = self.host.inbox.promises().open().collect::<Vec<_>>().into_iter();
         open.filter_map(|(promise, run)| {
-            let hosting = self.runs[*self.places.get(&run)?].hosting.as_ref()?;
-            Some((hosting.journal.run(), promise))
+            let durable_state = self.runs[*self.places.get(&run)?].durable_state.as_ref()?;
+            Some((durable_state.journal.run(), promise))
         })
         .collect()
     }
@@ -382,7 +383,7 @@ impl Runtime {
     }
 }
 
-impl Hosting {
+impl DurableState {
     /// The outcome, if it may be told while tasks are left.
     pub(crate) fn told(&self) -> Option<&Result<Arc<str>, RunError>> {
         match &self.ending {

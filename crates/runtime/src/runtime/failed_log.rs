@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use crate::control::offline::Offline;
 use crate::host::tell::Tell;
 use crate::runtime::Runtime;
-use crate::runtime::hosting::Durable;
-use crate::runtime::listing::no_thread;
+use crate::runtime::durable::Durable;
+use crate::runtime::run_list::no_thread;
 use tiffany_log::Disk;
 use tiffany_records::request::Request;
 

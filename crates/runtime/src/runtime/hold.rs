@@ -10,10 +10,10 @@ use tiffany_kernel::{ErrorKind, LogLevel, RunId, Stage, TaskError, Time, Uuid};
 
 use crate::program::run_limits::{Overrun, RunLimits, Usage};
 use crate::run_log::cancel::Cancel;
-use crate::run_log::shelved::Shelved;
+use crate::run_log::dormant_run::DormantRun;
 use crate::runtime::Runtime;
+use crate::runtime::durable::Durable;
 use crate::runtime::durable_runs::Known;
-use crate::runtime::hosting::Durable;
 use crate::watchdog::{StuckTask, TurnLimit};
 use tiffany_log::{
     Chain, CurrentTurn, LogError, LongTurn, RunEntry, RunFile, RunReader, mark_turn, marked_turn,
@@ -54,11 +54,11 @@ impl Runtime {
 
     /// The limit that a run in memory has gone over.
     pub(crate) fn overrun(&mut self, place: usize, limits: &RunLimits) -> Option<Overrun> {
-        let hosting = self.runs[place].hosting.as_ref()?;
-        let holding = &hosting.holding;
+        let durable_state = self.runs[place].durable_state.as_ref()?;
+        let holding = &durable_state.holding;
         // One that was cancelled has to come back to clean up, however much it uses.
-        let comes_back_to_end = holding.cancelled_at.is_some() && hosting.replay.is_some();
-        if holding.error.is_some() || comes_back_to_end || hosting.is_over {
+        let comes_back_to_end = holding.cancelled_at.is_some() && durable_state.replay.is_some();
+        if holding.error.is_some() || comes_back_to_end || durable_state.is_over {
             return None;
         }
         let releases = holding.releases;
@@ -70,16 +70,17 @@ impl Runtime {
         let (Some(limits), Some(usage)) = (self.settings.run_limits, self.usage(place)) else {
             return;
         };
-        if let Some(hosting) = &mut self.runs[place].hosting {
-            hosting.holding.releases = limits.releases_for(usage, hosting.holding.releases) + 1;
+        if let Some(durable_state) = &mut self.runs[place].durable_state {
+            durable_state.holding.releases =
+                limits.releases_for(usage, durable_state.holding.releases) + 1;
         }
     }
 
     /// What a durable run in memory uses.
     fn usage(&mut self, place: usize) -> Option<Usage> {
         let hosted = &mut self.runs[place];
-        let (run, hosting) = (&hosted.run, hosted.hosting.as_mut()?);
-        let holding = &mut hosting.holding;
+        let (run, durable_state) = (&hosted.run, hosted.durable_state.as_mut()?);
+        let holding = &mut durable_state.holding;
         let count = run.live_tasks() + run.unread_count();
         let (before, _) = holding.measured;
         if count > FEW.max(before + before / 4) {
@@ -89,7 +90,7 @@ impl Runtime {
         } else if count < before / 2 {
             holding.measured = (0, 0);
         }
-        let chain = &hosting.journal.chain;
+        let chain = &durable_state.journal.chain;
         let charged = self.memory.as_ref().map_or(0, |memory| memory.charged(run.id()));
         Some(Usage {
             tasks: run.live_tasks() as u64,
@@ -104,16 +105,17 @@ impl Runtime {
     pub(crate) fn hold_live(&mut self, place: usize, hold: &Hold) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&hosted.hosting, &mut self.durable) else {
+        let (Some(durable_state), Some(durable)) = (&hosted.durable_state, &mut self.durable)
+        else {
             return;
         };
-        let uuid = hosting.uuid();
+        let uuid = durable_state.uuid();
         hosted.write_records(&mut durable.page);
-        let Some(hosting) = &mut hosted.hosting else { return };
-        hosting.journal.held(&mut durable.page, now, hold);
+        let Some(durable_state) = &mut hosted.durable_state else { return };
+        durable_state.journal.held(&mut durable.page, now, hold);
         let error = held(uuid, &hold.why());
-        hosting.holding.error = Some(error.clone());
-        hosting.holding.is_by_limit = hold.is_limit();
+        durable_state.holding.error = Some(error.clone());
+        durable_state.holding.is_by_limit = hold.is_limit();
         durable.has_held = true;
         durable.runs.may_have_settled(uuid);
         self.tell_held(uuid, &error);
@@ -125,8 +127,8 @@ impl Runtime {
     pub(crate) fn hold_broken(&mut self, place: usize, hold: &Hold) {
         let hosted = &mut self.runs[place];
         drop((hosted.run.take_records(), hosted.run.take_orders()));
-        if let Some(hosting) = &mut hosted.hosting {
-            hosting.holding.is_broken = true;
+        if let Some(durable_state) = &mut hosted.durable_state {
+            durable_state.holding.is_broken = true;
         }
         self.hold_live(place, hold);
     }
@@ -142,7 +144,8 @@ impl Runtime {
         self.hold_broken(place, &hold);
         // The turn that was meant ended just before: this run has done nothing wrong.
         if meant != Some(id)
-            && let Some(uuid) = self.runs[place].hosting.as_ref().map(|hosting| hosting.uuid())
+            && let Some(uuid) =
+                self.runs[place].durable_state.as_ref().map(|durable_state| durable_state.uuid())
             && let Err(error) = self.release_run(
                 uuid,
                 "tiffany",
@@ -232,14 +235,14 @@ impl Runtime {
 
     /// Holds a run before it is replayed, unless its log says already that it is held.
     fn hold_at_start(&mut self, uuid: Uuid, chain: Chain, hold: &Hold) {
-        let script = match self.durable_mut().read(uuid, |_| false) {
-            Ok(script) => script,
+        let decoded = match self.durable_mut().read(uuid, |_| false) {
+            Ok(decoded) => decoded,
             Err(error) => return self.pause(uuid, log_failed(error), None),
         };
-        let shelved = self.durable_mut().shelve(chain, &script);
-        match &script.hold.held {
-            Some(why) => self.shelve_held(uuid, shelved, held(uuid, why)),
-            None => self.hold_shelved(uuid, shelved, hold),
+        let dormant = self.durable_mut().keep_dormant(chain, &decoded);
+        match &decoded.hold.held {
+            Some(why) => self.keep_held(uuid, dormant, held(uuid, why)),
+            None => self.hold_shelved(uuid, dormant, hold),
         }
     }
 
@@ -253,8 +256,8 @@ impl Runtime {
     pub(crate) fn hold_of(&self, uuid: Uuid) -> Option<&TaskError> {
         let durable = self.durable.as_ref().filter(|durable| durable.has_held)?;
         let Some(Known::Live(id)) = durable.runs.get(&uuid) else { return None };
-        let hosting = self.runs[*self.places.get(id)?].hosting.as_ref()?;
-        hosting.holding.error.as_ref()
+        let durable_state = self.runs[*self.places.get(id)?].durable_state.as_ref()?;
+        durable_state.holding.error.as_ref()
     }
 
     /// Holds a run for a person.
@@ -269,9 +272,9 @@ impl Runtime {
         }
         let durable = self.durable_mut();
         match durable.runs.get_mut(&uuid) {
-            Some(Known::Paused(error, Some(shelved))) => {
+            Some(Known::Paused(error, Some(dormant))) => {
                 if error.kind() != ErrorKind::RunHeld {
-                    shelved.hold(&mut durable.page, clock, hold);
+                    dormant.hold(&mut durable.page, clock, hold);
                     *error = held(uuid, &hold.why());
                 }
                 Ok(())
@@ -300,9 +303,9 @@ impl Runtime {
         }
         let durable = self.durable_mut();
         let chain = match durable.runs.get_mut(&uuid) {
-            Some(Known::Paused(error, Some(shelved))) if error.kind() == ErrorKind::RunHeld => {
-                shelved.release(&mut durable.page, clock, (by, why));
-                shelved.chain().clone()
+            Some(Known::Paused(error, Some(dormant))) if error.kind() == ErrorKind::RunHeld => {
+                dormant.release(&mut durable.page, clock, (by, why));
+                dormant.chain().clone()
             }
             Some(Known::Paused(..)) => return Err(not_held(uuid)),
             Some(Known::Removed) => return Err(run_removed(uuid)),
@@ -322,21 +325,23 @@ impl Runtime {
         let id = self.runs[place].run.id();
         let busy = self.effects.attempts(id, clock);
         let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+        let (Some(durable_state), Some(durable)) = (&mut hosted.durable_state, &mut self.durable)
+        else {
             return Ok(());
         };
-        let uuid = hosting.uuid();
-        if hosting.holding.is_broken && !busy.is_empty() {
+        let uuid = durable_state.uuid();
+        if durable_state.holding.is_broken && !busy.is_empty() {
             return Err(still_busy(uuid, &busy));
         }
-        hosting.journal.released(&mut durable.page, clock, by, why);
-        hosting.holding.error = None;
-        let counts = std::mem::take(&mut hosting.holding.is_by_limit);
-        hosting.holding.releases = hosting.holding.releases.saturating_add(u32::from(counts));
+        durable_state.journal.released(&mut durable.page, clock, by, why);
+        durable_state.holding.error = None;
+        let counts = std::mem::take(&mut durable_state.holding.is_by_limit);
+        durable_state.holding.releases =
+            durable_state.holding.releases.saturating_add(u32::from(counts));
         if let Some(watched) = &self.watched {
-            watched.double_turns(id, hosting.holding.releases);
+            watched.double_turns(id, durable_state.holding.releases);
         }
-        if !hosting.holding.is_broken {
+        if !durable_state.holding.is_broken {
             let parked = self.effects.parked_by_hold(id);
             parked.into_iter().for_each(|call| self.queue_up(call));
             self.line_up(place);
@@ -349,8 +354,8 @@ impl Runtime {
     /// Replays a run whose code was interrupted. What is known of its steps is in its log.
     fn bring_back_broken(&mut self, place: usize) {
         let id = self.runs[place].run.id();
-        let Some(hosting) = &self.runs[place].hosting else { return };
-        let (uuid, chain) = (hosting.uuid(), hosting.journal.chain.clone());
+        let Some(durable_state) = &self.runs[place].durable_state else { return };
+        let (uuid, chain) = (durable_state.uuid(), durable_state.journal.chain.clone());
         self.forget_steps(id);
         self.end_trial(id, None);
         self.bring_back_from_log(uuid, chain);
@@ -361,8 +366,8 @@ impl Runtime {
         let has_held = self.durable.as_ref().is_some_and(|durable| durable.has_held);
         has_held
             && self.places.get(&run).is_some_and(|place| {
-                let hosting = self.runs[*place].hosting.as_ref();
-                hosting.is_some_and(|hosting| hosting.holding.error.is_some())
+                let durable_state = self.runs[*place].durable_state.as_ref();
+                durable_state.is_some_and(|durable_state| durable_state.holding.error.is_some())
             })
     }
 
@@ -381,13 +386,13 @@ impl Runtime {
         let clock = self.host.clock.now();
         if let Ok(id) = self.live(uuid) {
             let place = self.places[&id];
-            let Some(hosting) = &mut self.runs[place].hosting else { return Ok(false) };
-            let is_broken = hosting.holding.is_broken;
-            if hosting.holding.error.is_none() {
+            let Some(durable_state) = &mut self.runs[place].durable_state else { return Ok(false) };
+            let is_broken = durable_state.holding.is_broken;
+            if durable_state.holding.error.is_none() {
                 return Ok(false);
             }
-            if is_broken && hosting.is_cancelled() {
-                let chain = hosting.journal.chain.clone();
+            if is_broken && durable_state.is_cancelled() {
+                let chain = durable_state.journal.chain.clone();
                 self.forget_steps(id);
                 self.end_trial(id, None);
                 return self.force_end_of_log(uuid, chain).map(|()| true);
@@ -395,10 +400,12 @@ impl Runtime {
             if is_broken {
                 // As with any cancel, the run does not wait for its steps: what they give comes too late.
                 self.forget_steps(id);
-                let Some(hosting) = &mut self.runs[place].hosting else { return Ok(false) };
+                let Some(durable_state) = &mut self.runs[place].durable_state else {
+                    return Ok(false);
+                };
                 // Recorded before it is replayed, so that no limit stops the replay.
                 let Some(durable) = &mut self.durable else { return Ok(false) };
-                hosting.journal.cancelled(&mut durable.page, (clock, 0), Cancel::Unwinds);
+                durable_state.journal.cancelled(&mut durable.page, (clock, 0), Cancel::Unwinds);
             }
             self.release_live(place, clock, ("cancel", None))?;
             return Ok(is_broken);
@@ -408,10 +415,10 @@ impl Runtime {
             return self.force_end_of_log(uuid, chain).map(|()| true);
         }
         let chain = match durable.runs.get_mut(&uuid) {
-            Some(Known::Paused(error, Some(shelved))) if error.kind() == ErrorKind::RunHeld => {
-                shelved.cancel(&mut durable.page, clock);
-                shelved.release(&mut durable.page, clock, ("cancel", None));
-                shelved.chain().clone()
+            Some(Known::Paused(error, Some(dormant))) if error.kind() == ErrorKind::RunHeld => {
+                dormant.cancel(&mut durable.page, clock);
+                dormant.release(&mut durable.page, clock, ("cancel", None));
+                dormant.chain().clone()
             }
             _ => return Ok(false),
         };
@@ -423,8 +430,10 @@ impl Runtime {
     pub(crate) fn refuse_message(&mut self, place: usize, json: &str) -> Result<(), TaskError> {
         let Some(limits) = self.settings.run_limits else { return Ok(()) };
         let hosted = &mut self.runs[place];
-        let (run, Some(hosting)) = (&hosted.run, &mut hosted.hosting) else { return Ok(()) };
-        let (uuid, bytes) = (hosting.uuid(), &mut hosting.holding.message_bytes);
+        let (run, Some(durable_state)) = (&hosted.run, &mut hosted.durable_state) else {
+            return Ok(());
+        };
+        let (uuid, bytes) = (durable_state.uuid(), &mut durable_state.holding.message_bytes);
         let most = limits.message_bytes.map_or(usize::MAX, |most| most as usize);
         limits.refuse_message(uuid, json.len(), run.unread_count(), || {
             if bytes.saturating_add(json.len()) > most {
@@ -450,45 +459,45 @@ impl Runtime {
         }
         let Ok(state) = self.durable_mut().read_holds(uuid) else { return false };
         if let Some(why) = &state.held {
-            self.shelve_held(uuid, Shelved::bare(chain.clone()), held(uuid, why));
+            self.keep_held(uuid, DormantRun::bare(chain.clone()), held(uuid, why));
             return true;
         }
         let limits = limits.filter(|_| !state.is_cancelled);
         let overrun = limits.and_then(|limits| limits.overrun(usage, state.releases));
         let Some(overrun) = overrun else { return false };
-        self.hold_shelved(uuid, Shelved::bare(chain.clone()), &Hold::Limit(overrun));
+        self.hold_shelved(uuid, DormantRun::bare(chain.clone()), &Hold::Limit(overrun));
         true
     }
 
     /// Holds a run that is not in memory, and records that.
-    pub(crate) fn hold_shelved(&mut self, uuid: Uuid, mut shelved: Box<Shelved>, hold: &Hold) {
+    pub(crate) fn hold_shelved(&mut self, uuid: Uuid, mut dormant: Box<DormantRun>, hold: &Hold) {
         let clock = self.host.clock.now();
-        shelved.hold(&mut self.durable_mut().page, clock, hold);
-        self.shelve_held(uuid, shelved, held(uuid, &hold.why()));
+        dormant.hold(&mut self.durable_mut().page, clock, hold);
+        self.keep_held(uuid, dormant, held(uuid, &hold.why()));
         self.hand_in();
     }
 
     /// Leaves a run that is held where it is.
-    pub(crate) fn shelve_held(&mut self, uuid: Uuid, shelved: Box<Shelved>, error: TaskError) {
+    pub(crate) fn keep_held(&mut self, uuid: Uuid, dormant: Box<DormantRun>, error: TaskError) {
         self.tell_held(uuid, &error);
-        self.durable_mut().runs.insert(uuid, Known::Paused(error, Some(shelved)));
+        self.durable_mut().runs.insert(uuid, Known::Paused(error, Some(dormant)));
     }
 }
 
 impl Durable {
     /// Where the log of a run ends that is held, not in memory, and was cancelled.
     fn held_and_cancelled(&self, uuid: Uuid) -> Result<Option<Chain>, TaskError> {
-        let Some(Known::Paused(error, Some(shelved))) = self.runs.get(&uuid) else {
+        let Some(Known::Paused(error, Some(dormant))) = self.runs.get(&uuid) else {
             return Ok(None);
         };
         if error.kind() != ErrorKind::RunHeld {
             return Ok(None);
         }
-        let is_cancelled = match shelved.is_bare() {
+        let is_cancelled = match dormant.is_bare() {
             true => self.read_holds(uuid).map_err(log_failed)?.is_cancelled,
-            false => shelved.is_cancelled(),
+            false => dormant.is_cancelled(),
         };
-        Ok(is_cancelled.then(|| shelved.chain().clone()))
+        Ok(is_cancelled.then(|| dormant.chain().clone()))
     }
 
     /// Whether the file of a run has a record of a hold, or something that looks like one.

@@ -5,10 +5,10 @@ use std::collections::btree_map::Range;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use crate::metrics::standing::RunStates;
+use crate::metrics::loop_state::RunStates;
 use tiffany_kernel::Uuid;
 
-use crate::run_log::shelved::Shelved;
+use crate::run_log::dormant_run::DormantRun;
 use crate::runtime::durable_runs::Known;
 
 #[derive(Default)]
@@ -84,9 +84,9 @@ impl KnownRuns {
     }
 
     /// Paused runs that can be read and written to.
-    pub(crate) fn shelved(&self) -> impl Iterator<Item = &Shelved> {
+    pub(crate) fn dormant(&self) -> impl Iterator<Item = &DormantRun> {
         self.unfinished().filter_map(|(_, known)| match known {
-            Known::Paused(_, Some(shelved)) => Some(&**shelved),
+            Known::Paused(_, Some(dormant)) => Some(&**dormant),
             _ => None,
         })
     }
@@ -94,11 +94,11 @@ impl KnownRuns {
     /// Does something with them until it gives an answer.
     pub(crate) fn find_shelved<R>(
         &mut self,
-        mut act: impl FnMut(Uuid, &mut Shelved) -> Option<R>,
+        mut act: impl FnMut(Uuid, &mut DormantRun) -> Option<R>,
     ) -> Option<R> {
         let KnownRuns { all, unfinished, .. } = self;
         unfinished.iter().find_map(|run| match all.get_mut(run) {
-            Some(Known::Paused(_, Some(shelved))) => act(*run, shelved),
+            Some(Known::Paused(_, Some(dormant))) => act(*run, dormant),
             _ => None,
         })
     }

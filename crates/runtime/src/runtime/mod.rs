@@ -1,35 +1,35 @@
 //! The runtime: hosts around the kernel, and the one loop that drives both. `runtime/runs.rs` takes runs in and forgets them.
 
 pub(crate) mod approvals;
+pub(crate) mod backpressure;
 pub(crate) mod branch;
 pub(crate) mod builder;
 pub(crate) mod cancellation;
 pub(crate) mod checkpoints;
 pub(crate) mod commit;
-pub(crate) mod continuing;
+pub(crate) mod continuation;
 pub(crate) mod damage;
 pub(crate) mod doubts;
 pub(crate) mod dry_run;
+pub(crate) mod durable;
 pub(crate) mod durable_runs;
 pub(crate) mod failed_log;
 pub(crate) mod feed;
-pub(crate) mod forking;
+pub(crate) mod forks;
 pub(crate) mod hold;
-pub(crate) mod hosting;
-pub(crate) mod keeping;
 pub(crate) mod known_runs;
-pub(crate) mod listing;
+pub(crate) mod loop_state;
 pub(crate) mod memory_gauge;
 pub(crate) mod post;
-pub(crate) mod pressure;
-pub(crate) mod restoring;
-pub(crate) mod resuming;
+pub(crate) mod removal;
+pub(crate) mod requests;
+pub(crate) mod restore;
+pub(crate) mod resume;
 pub(crate) mod retention;
+pub(crate) mod run_list;
 pub(crate) mod runs;
 pub(crate) mod service;
-pub(crate) mod serving;
 pub(crate) mod snapshots;
-pub(crate) mod standing;
 pub(crate) mod step_queue;
 pub(crate) mod steps;
 pub(crate) mod survey;
@@ -55,14 +55,14 @@ use crate::calls::future_task::{Fallible, FutureTask, Plain};
 use crate::calls::work::Work;
 use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
 use crate::handle::RuntimeHandle;
-use crate::host::inbox::Letter;
+use crate::host::inbox::LoopMessage;
 use crate::host::reactor::Ready;
 use crate::host::{Host, Workers};
 use crate::metrics::stretch::Stretch;
 use crate::runtime::approvals::Approvals;
 use crate::runtime::builder::Builder;
+use crate::runtime::durable::{Durable, DurableState};
 use crate::runtime::feed::Feed;
-use crate::runtime::hosting::{Durable, Hosting};
 use crate::runtime::memory_gauge::MemoryGauge;
 use crate::runtime::steps::Effects;
 use crate::watchdog::Watched;
@@ -119,7 +119,7 @@ pub struct Runtime {
     pub(crate) measures_rounds: bool,
     /// Where the next process finds out in whose turn this one died.
     pub(crate) current_turn: Option<CurrentTurn>,
-    letters: Vec<Letter>,
+    letters: Vec<LoopMessage>,
     ready: Vec<Ready>,
     pub(crate) events: Vec<Event>,
     /// What is on its way to those who watch.
@@ -130,7 +130,7 @@ pub struct Runtime {
 pub(crate) struct Hosted {
     pub(crate) run: Run,
     /// What there is to a durable one.
-    pub(crate) hosting: Option<Box<Hosting>>,
+    pub(crate) durable_state: Option<Box<DurableState>>,
     /// Its clock when it came here.
     since: Time,
     /// It has its turn, or is in the line for it.
@@ -417,7 +417,7 @@ impl Runtime {
         self.host.process.end_if_forked();
         self.heed_watchers();
         if self.host.inbox.has_mail() {
-            self.read_letters();
+            self.read_messages();
             self.hand_in_held();
             if let Some(error) = self.log_failure() {
                 return Err(error.into());
@@ -452,9 +452,9 @@ impl Runtime {
             self.memory.iter_mut().for_each(|memory| memory.round_begins());
         }
         let hosted = &mut self.runs[place];
-        let note = self.current_turn.as_ref().zip(hosted.hosting.as_ref());
-        if let Some((turn, hosting)) = note {
-            turn.begins(hosting.uuid());
+        let note = self.current_turn.as_ref().zip(hosted.durable_state.as_ref());
+        if let Some((turn, durable_state)) = note {
+            turn.begins(durable_state.uuid());
         }
         let run = &mut hosted.run;
         self.turns_since_poll +=
@@ -486,8 +486,8 @@ impl Runtime {
             self.stalled.insert(run.id());
         }
         self.line_up(place);
-        if let Some(hosting) = &self.runs[place].hosting {
-            let uuid = hosting.uuid();
+        if let Some(durable_state) = &self.runs[place].durable_state {
+            let uuid = durable_state.uuid();
             self.inherit(place);
             self.check_limits(place);
             self.deliver_parked(uuid);
@@ -497,7 +497,7 @@ impl Runtime {
     pub(crate) fn empty_outbox(&mut self, place: usize) {
         let id = self.runs[place].run.id();
         self.tell_events(place);
-        if self.runs[place].hosting.is_some() {
+        if self.runs[place].durable_state.is_some() {
             return self.empty_durable_outbox(place);
         }
         for order in self.runs[place].run.take_orders() {
@@ -732,33 +732,33 @@ impl Runtime {
         self.ready = ready;
     }
 
-    pub(crate) fn read_letters(&mut self) {
+    pub(crate) fn read_messages(&mut self) {
         let mut letters = std::mem::take(&mut self.letters);
         self.host.inbox.read(&mut letters);
         for letter in letters.drain(..) {
             match letter {
-                Letter::Wake(task) => self.complete(task.run, Completion::Wake(task)),
-                Letter::Settle(run, uuid, remote) => {
+                LoopMessage::Wake(task) => self.complete(task.run, Completion::Wake(task)),
+                LoopMessage::Settle(run, uuid, remote) => {
                     self.complete(run, Completion::Settle(uuid, remote()));
                 }
-                Letter::Done(call, remote) => {
+                LoopMessage::Done(call, remote) => {
                     self.complete(call.run, Completion::Call(call, remote()));
                 }
-                Letter::Attempted(call, number, tried, slot) => {
+                LoopMessage::Attempted(call, number, tried, slot) => {
                     self.attempted(call, number, tried, slot);
                 }
-                Letter::Checkpoint(call, number, json, answer) => {
+                LoopMessage::Checkpoint(call, number, json, answer) => {
                     self.keep_checkpoint(call, number, json, answer);
                 }
-                Letter::Cancel(run) => self.cancel_run(run),
-                Letter::Release(release) => {
+                LoopMessage::Cancel(run) => self.cancel_run(run),
+                LoopMessage::Release(release) => {
                     self.with_run(release.run(), |run| run.release(release))
                 }
-                Letter::Request(request, tell) => self.serve(request, tell),
-                Letter::ClientRequest(request, tell) => self.serve_client(request, tell),
-                Letter::Logged(notice) => self.logged(notice),
-                Letter::Measure => self.measure(),
-                Letter::GivenUp(run) => drop(self.stalled.insert(run)),
+                LoopMessage::Request(request, tell) => self.serve(request, tell),
+                LoopMessage::ClientRequest(request, tell) => self.serve_client(request, tell),
+                LoopMessage::Logged(notice) => self.logged(notice),
+                LoopMessage::Measure => self.measure(),
+                LoopMessage::GivenUp(run) => drop(self.stalled.insert(run)),
             }
         }
         self.letters = letters;

@@ -47,8 +47,8 @@ impl Runtime {
     /// A task sends a message.
     pub(crate) fn begin_send(&mut self, call: CallRef, sending: Sending) {
         let key = self.places.get(&call.run).and_then(|place| {
-            let hosting = self.runs[*place].hosting.as_ref()?;
-            hosting.journal.key_of(call)
+            let durable_state = self.runs[*place].durable_state.as_ref()?;
+            durable_state.journal.key_of(call)
         });
         let (Some(key), Some(durable)) = (key, &mut self.durable) else {
             let message =
@@ -111,11 +111,11 @@ impl Runtime {
             Some(Known::Live(id)) => {
                 let place = self.places[id];
                 let hosted = &self.runs[place];
-                let Some(hosting) = &hosted.hosting else { return Err(run_over(to)) };
-                if hosting.received.has(key) {
+                let Some(durable_state) = &hosted.durable_state else { return Err(run_over(to)) };
+                if durable_state.received.has(key) {
                     return Ok(());
                 }
-                if hosting.is_over || hosted.run.is_over() {
+                if durable_state.is_over || hosted.run.is_over() {
                     return Err(run_over(to));
                 }
                 self.refuse_message(place, &sending.json)?;
@@ -123,18 +123,18 @@ impl Runtime {
                 Ok(())
             }
             // What it has received is not known, so nothing may be written twice: it waits for the release.
-            Some(Known::Paused(error, Some(shelved))) if shelved.is_bare() => {
+            Some(Known::Paused(error, Some(dormant))) if dormant.is_bare() => {
                 Err(TaskError::new(ErrorKind::InboxFull, error.message()))
             }
-            Some(Known::Paused(_, Some(shelved))) => {
+            Some(Known::Paused(_, Some(dormant))) => {
                 let message = (sending.name.as_str(), sending.json.as_str());
                 let limits = self.settings.run_limits.as_ref();
-                shelved.deliver(&mut durable.page, (clock, key), limits, message)
+                dormant.deliver(&mut durable.page, (clock, key), limits, message)
             }
             Some(Known::Paused(error, None)) => Err(error.clone()),
             // It may have been sent before this process was started, and the other run have ended since.
             Some(Known::Over(..)) => match durable.read_over(to, |_| false) {
-                Ok(script) if script.received.has(key) => Ok(()),
+                Ok(decoded) if decoded.received.has(key) => Ok(()),
                 _ => Err(run_over(to)),
             },
             Some(Known::Removed) => Err(run_removed(to)),
@@ -148,12 +148,12 @@ impl Runtime {
         let hosted = &mut self.runs[place];
         let Some(durable) = &mut self.durable else { return };
         let step = hosted.write_records(&mut durable.page);
-        let Some(hosting) = &mut hosted.hosting else { return };
-        let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
+        let Some(durable_state) = &mut hosted.durable_state else { return };
+        let (run, journal, page) = (&mut hosted.run, &mut durable_state.journal, &mut durable.page);
         run.set_clock(now);
         let at = (run.clock(), step);
         journal.message(page, at, (&sending.name, &sending.json), Some(&key.to_string()));
-        hosting.received.add(key);
+        durable_state.received.add(key);
         let value = Value::new(Json::new(sending.json.as_str()));
         run.complete(Completion::Message(sending.name.as_str().into(), value));
         self.line_up(place);

@@ -141,6 +141,6 @@ impl Runtime {
 
     /// Where the log is.
     pub(crate) fn log_place(&self) -> Option<(Arc<dyn Disk>, PathBuf)> {
-        self.durable.as_ref().map(crate::runtime::hosting::Durable::place)
+        self.durable.as_ref().map(crate::runtime::durable::Durable::place)
     }
 }

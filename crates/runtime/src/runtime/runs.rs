@@ -12,7 +12,7 @@ use super::{Hosted, Runtime};
 use crate::calls::context;
 use crate::host::trace::Who;
 use crate::run_log::page::Page;
-use crate::runtime::hosting::Hosting;
+use crate::runtime::durable::DurableState;
 use tiffany_records::RunError;
 use tiffany_records::activity::TaskId;
 
@@ -20,12 +20,12 @@ impl Hosted {
     /// Writes what the run did before whatever is written next, and gives the number of its turns. What a run did whose code was
     /// interrupted never happened, and what it is told comes at the end of its log (turn 0).
     pub(crate) fn write_records(&mut self, page: &mut Page) -> u64 {
-        let Some(hosting) = &mut self.hosting else { return 0 };
+        let Some(durable_state) = &mut self.durable_state else { return 0 };
         let records = self.run.take_records();
-        if hosting.is_broken() {
+        if durable_state.is_broken() {
             return 0;
         }
-        records.into_iter().for_each(|record| hosting.journal.write(page, record));
+        records.into_iter().for_each(|record| durable_state.journal.write(page, record));
         self.run.steps()
     }
 
@@ -36,8 +36,8 @@ impl Hosted {
 
     /// What those who watch call it.
     pub(crate) fn task_id(&self) -> TaskId {
-        match &self.hosting {
-            Some(hosting) => hosting.uuid().into(),
+        match &self.durable_state {
+            Some(durable_state) => durable_state.uuid().into(),
             None => self.run.id().into(),
         }
     }
@@ -47,25 +47,26 @@ impl Runtime {
     /// Where a run is, if it is durable.
     pub(crate) fn durable_place(&self, id: RunId) -> Option<usize> {
         let place = *self.places.get(&id)?;
-        self.runs[place].hosting.as_ref().map(|_| place)
+        self.runs[place].durable_state.as_ref().map(|_| place)
     }
 
     pub(crate) fn add_run(
         &mut self,
         root: BoxCoroutine,
         config: RunConfig,
-        hosting: Option<Box<Hosting>>,
+        durable_state: Option<Box<DurableState>>,
         now: Time,
     ) -> RunId {
-        let who = hosting.as_ref().map_or(Who::Ephemeral, |hosting| hosting.who());
+        let who =
+            durable_state.as_ref().map_or(Who::Ephemeral, |durable_state| durable_state.who());
         let run = self.new_run(root, config, now, who);
-        self.host_run(run, hosting)
+        self.host_run(run, durable_state)
     }
 
     /// Takes in a run that is ready to have its first round.
-    pub(crate) fn host_run(&mut self, run: Run, hosting: Option<Box<Hosting>>) -> RunId {
+    pub(crate) fn host_run(&mut self, run: Run, durable_state: Option<Box<DurableState>>) -> RunId {
         let (id, since) = (run.id(), run.clock());
-        let hosted = Hosted { run, hosting, since, in_line: false, armed: None };
+        let hosted = Hosted { run, durable_state, since, in_line: false, armed: None };
         let place = self.runs.insert(Box::new(hosted));
         self.places.insert(id, place);
         self.heed_for(place);
@@ -121,8 +122,8 @@ impl Runtime {
         config: RunConfig,
         now: Time,
     ) -> Vec<(Rc<str>, Value)> {
-        let hosting = self.runs[place].hosting.as_ref();
-        let who = hosting.map_or(Who::Ephemeral, |hosting| hosting.who());
+        let durable_state = self.runs[place].durable_state.as_ref();
+        let who = durable_state.map_or(Who::Ephemeral, |durable_state| durable_state.who());
         let new = self.new_run(root, config, now, who);
         let left = &mut self.runs[place].run;
         let messages = context::with(|context| left.leave(&context.port));
@@ -188,11 +189,11 @@ impl Runtime {
         let time = self.host.clock.now().saturating_since(since);
         self.host.inbox.meters.runs.of(&function).ended(error, time);
         let tracer = &self.host.tracer;
-        match (error, &hosted.hosting) {
+        match (error, &hosted.durable_state) {
             (None, _) => tracer.run_completed(id),
             // It was told when its outcome was fixed.
-            (Some(_), Some(hosting)) if hosting.told().is_some() => {}
-            (Some(error), Some(hosting)) => tracer.run_failed(id, hosting.who(), error),
+            (Some(_), Some(durable_state)) if durable_state.told().is_some() => {}
+            (Some(error), Some(durable_state)) => tracer.run_failed(id, durable_state.who(), error),
             (Some(error), None) => tracer.run_failed(id, Who::Ephemeral, error),
         }
         tracer.forget_run(id);
@@ -213,8 +214,8 @@ impl Runtime {
 impl Hosted {
     /// Its function, which ephemeral runs have none of, and when it was started.
     fn beginning(&self) -> (Rc<str>, Time) {
-        match &self.hosting {
-            Some(hosting) => hosting.began(),
+        match &self.durable_state {
+            Some(durable_state) => durable_state.began(),
             None => ("".into(), self.since),
         }
     }

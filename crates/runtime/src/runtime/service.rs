@@ -65,7 +65,7 @@ impl Runtime {
     ) -> Result<(), RunError> {
         let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         while goes_on(self) {
-            self.read_letters();
+            self.read_messages();
             if self.host.inbox.may_sleep() {
                 let waited = self.wait(Some(PACE));
                 self.host.inbox.woke_up();

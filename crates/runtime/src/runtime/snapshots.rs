@@ -33,24 +33,24 @@ impl Runtime {
     pub(crate) fn snapshot_if_due(&mut self, place: usize) {
         let every = self.settings.snapshot_every;
         let hosted = &mut self.runs[place];
-        let Some(hosting) = &mut hosted.hosting else { return };
-        let seq = hosting.journal.chain.seq();
-        let is_due = every > 0 && seq >= hosting.snapshot_at.max(every);
-        let is_held = hosting.holding.error.is_some();
+        let Some(durable_state) = &mut hosted.durable_state else { return };
+        let seq = durable_state.journal.chain.seq();
+        let is_due = every > 0 && seq >= durable_state.snapshot_at.max(every);
+        let is_held = durable_state.holding.error.is_some();
         if !is_due
             || is_held
-            || hosting.input.is_none()
+            || durable_state.input.is_none()
             || hosted.run.is_ready()
             || hosted.run.is_over()
         {
             return;
         }
-        hosting.snapshot_at = seq + every / AGAIN_AFTER + 1;
+        durable_state.snapshot_at = seq + every / AGAIN_AFTER + 1;
         if let Err(why) = self.take_snapshot(place)
-            && let Some(hosting) = &mut self.runs[place].hosting
-            && !std::mem::replace(&mut hosting.is_warned, true)
+            && let Some(durable_state) = &mut self.runs[place].durable_state
+            && !std::mem::replace(&mut durable_state.is_warned, true)
         {
-            let run = DurableRun::<()>::of(hosting.journal.run());
+            let run = DurableRun::<()>::of(durable_state.journal.run());
             let error = no_snapshot(&run, &why);
             let (uuid, code) = (run.uuid(), error.code());
             tracing::warn!(target: "tiffany", run = %uuid, code, "{}", shown(&error));
@@ -61,25 +61,26 @@ impl Runtime {
     fn take_snapshot(&mut self, place: usize) -> Result<(), String> {
         let language = self.settings.registry.language.as_ref().map(|language| language.note());
         let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+        let (Some(durable_state), Some(durable)) = (&mut hosted.durable_state, &mut self.durable)
+        else {
             return Err("it is not durable".into());
         };
-        let Some(input) = hosting.input.clone() else {
+        let Some(input) = durable_state.input.clone() else {
             return Err("its root is no state machine that can be written down".into());
         };
-        if hosting.branch.is_some() {
+        if durable_state.branch.is_some() {
             return Err(
                 "it is a fork, and what it may do stands in the log that would be replaced".into(),
             );
         }
-        if hosting.holding.error.is_some() {
+        if durable_state.holding.error.is_some() {
             return Err("it is held, which stands in the log that would be replaced".into());
         }
         if let Some(error) = &durable.failed {
             return Err(error.to_string());
         }
         for record in hosted.run.take_records() {
-            hosting.journal.write(&mut durable.page, record);
+            durable_state.journal.write(&mut durable.page, record);
         }
         let (tables, calls) = hosted.run.tables()?;
         if let Some(rules) = &self.settings.redactions {
@@ -98,20 +99,20 @@ impl Runtime {
         let text = Snapshot::text(tables, steps)?;
 
         // Nothing can go wrong from here on.
-        hosting.settled = settled;
-        hosting.received.retain(|sender| durable.may_send(sender));
+        durable_state.settled = settled;
+        durable_state.received.retain(|sender| durable.may_send(sender));
         let (page, clock) = (&mut durable.page, hosted.run.clock());
-        let (before, beginning) = (hosting.journal.chain.clone(), &hosting.beginning);
-        let calls_so_far = hosting.earlier.calls + hosted.run.calls_made();
-        let earlier = Earlier { calls: calls_so_far, ..hosting.earlier };
+        let (before, beginning) = (durable_state.journal.chain.clone(), &durable_state.beginning);
+        let calls_so_far = durable_state.earlier.calls + hosted.run.calls_made();
+        let earlier = Earlier { calls: calls_so_far, ..durable_state.earlier };
         let continued =
-            Continued::new(before.generation(), earlier, beginning.input, &hosting.received)
+            Continued::new(before.generation(), earlier, beginning.input, &durable_state.received)
                 .with_snapshot();
         let started = Started {
             id: &beginning.id,
             function: &beginning.function,
             input: &input,
-            seed: hosting.seed,
+            seed: durable_state.seed,
             recording: word(hosted.run.recording()),
             rules: hosted.run.rules(),
             language,
@@ -122,20 +123,21 @@ impl Runtime {
         let calls = tids.into_iter().zip(calls);
         let calls: Vec<_> = calls.filter(|(_, call)| is_every || call.kind.is_outward()).collect();
         let lines = messages.len() + calls.len();
-        let numbers = hosting.journal.begin_generation();
-        hosting.journal.start(page, clock, &started);
-        hosting.journal.snapshot(page, clock, (before.crc(), lines as u64), &text);
+        let numbers = durable_state.journal.begin_generation();
+        durable_state.journal.start(page, clock, &started);
+        durable_state.journal.snapshot(page, clock, (before.crc(), lines as u64), &text);
         for (name, value) in messages {
             let json = value.borrow::<Json>().map_or("null", |json| &json.0);
-            hosting.journal.message(page, (clock, 0), (&name, json), None);
+            durable_state.journal.message(page, (clock, 0), (&name, json), None);
         }
         for (tid, call) in calls {
             let number = numbers.get(&call.call.call).copied();
             let number = number.filter(|_| call.kind == CallKind::Effect);
-            hosting.journal.write_again(page, (tid, clock), call, number);
+            durable_state.journal.write_again(page, (tid, clock), call, number);
         }
         self.host.inbox.promises().keep(hosted.run.id(), &promises);
-        hosting.snapshot_at = hosting.journal.chain.seq() + self.settings.snapshot_every;
+        durable_state.snapshot_at =
+            durable_state.journal.chain.seq() + self.settings.snapshot_every;
         Ok(())
     }
 }

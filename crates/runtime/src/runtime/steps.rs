@@ -14,13 +14,13 @@ use crate::host::attempt::{Attempt, Identity, StepError, StepJob, Stop, Tried, W
 use crate::host::chunks::Chunks;
 use crate::host::entropy::mixed;
 use crate::host::inbox::Inbox;
-use crate::host::showing::Onlookers;
 use crate::host::slots::{Slot, Slots};
+use crate::host::step_output::Onlookers;
 use crate::host::trace::Tracer;
+use crate::metrics::loop_state::{SlotUsage, StepStates};
 use crate::metrics::meter::MOST_NAMES;
 use crate::metrics::meters::AttemptOutcome;
-use crate::metrics::standing::{EffectStates, SlotUsage};
-use crate::run_log::replay::script::Begun;
+use crate::run_log::replay::decoded_log::Begun;
 use crate::runtime::Runtime;
 use crate::runtime::builder::Builder;
 use crate::runtime::commit::AfterCommit;
@@ -163,8 +163,8 @@ impl Effects {
     }
 
     /// How many steps are in which state.
-    pub(crate) fn states(&self) -> EffectStates {
-        let mut states = EffectStates::default();
+    pub(crate) fn states(&self) -> StepStates {
+        let mut states = StepStates::default();
         for step in self.steps.values() {
             states.0[match step.state {
                 State::Queued | State::Slotless => 0,
@@ -351,17 +351,17 @@ impl Runtime {
     /// `None`: nobody waits for this call.
     fn identity(&mut self, call: CallRef) -> Option<Known> {
         let hosted = &mut self.runs[*self.places.get(&call.run)?];
-        let Some(hosting) = &mut hosted.hosting else {
+        let Some(durable_state) = &mut hosted.durable_state else {
             let (key, seed) = (self.host.entropy.uuid().to_string(), self.host.entropy.seed());
             return Some(Known { key, birth: seed, seed, begun: Begun::default() });
         };
-        let seq = hosting.journal.seq_of(call)?;
-        let mut key = hosting.journal.key_of(call)?.to_string();
+        let seq = durable_state.journal.seq_of(call)?;
+        let mut key = durable_state.journal.key_of(call)?.to_string();
         if Mutation::KeyChanges.is_on() {
             key = format!("{key}{}", self.host.clock.now().as_nanos() % 10);
         }
-        let begun = hosting.begun.remove(&seq).unwrap_or_default();
-        let (birth, seed) = (hosting.seed, mixed(hosting.seed ^ mixed(seq)));
+        let begun = durable_state.begun.remove(&seq).unwrap_or_default();
+        let (birth, seed) = (durable_state.seed, mixed(durable_state.seed ^ mixed(seq)));
         Some(Known { key, birth, seed, begun })
     }
 
@@ -485,8 +485,8 @@ impl Runtime {
         hosted.run.set_clock(now);
         let tid = hosted.run.caller(call).unwrap_or(Tid(1));
         let clock = hosted.run.clock();
-        let Some(hosting) = &mut hosted.hosting else { return false };
-        write(&mut hosting.journal, &mut durable.page, (tid, clock, step));
+        let Some(durable_state) = &mut hosted.durable_state else { return false };
+        write(&mut durable_state.journal, &mut durable.page, (tid, clock, step));
         true
     }
 

@@ -7,26 +7,26 @@ use std::sync::Arc;
 
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
+use crate::run_log::replay::decoded_log::DecodedLog;
+use crate::run_log::replay::dry_run::{Until, Upcoming};
 use crate::run_log::replay::proposal::Proposal;
-use crate::run_log::replay::reading::fetch;
-use crate::run_log::replay::rehearsal::{Until, Upcoming};
-use crate::run_log::replay::script::Script;
+use crate::run_log::replay::read::fetch;
 use crate::runtime::Runtime;
 use crate::runtime::builder::Builder;
 use tiffany_log::{LogError, RealDisk, RunState, View};
 use tiffany_records::RunError;
 
 /// A run's log, for a replay.
-pub fn script(view: &View, run: Uuid) -> Result<Script, LogError> {
+pub fn decode_run(view: &View, run: Uuid) -> Result<DecodedLog, LogError> {
     if let Some(error) = view.refused(run) {
         return Err(error.clone());
     }
-    let mut script = Script::default();
+    let mut decoded = DecodedLog::default();
     let mut reader = view.reader(run)?;
     while let Some(record) = reader.next() {
-        script.add(&record?, &|payload| fetch(&**view.disk(), view.root(), payload))?;
+        decoded.add(&record?, &|payload| fetch(&**view.disk(), view.root(), payload))?;
     }
-    Ok(script)
+    Ok(decoded)
 }
 
 /// Runs once more against their logs, with the code of today: which of them would go on, and why the others would not. It is an iterator
@@ -102,21 +102,21 @@ impl Check {
     }
 
     fn check(&mut self, run: Uuid) -> Checked {
-        let read = script(&self.view, run);
+        let read = decode_run(&self.view, run);
         let (id, function) = match &read {
-            Ok(Script { beginning, .. }) => (beginning.id.clone(), beginning.function.clone()),
+            Ok(DecodedLog { beginning, .. }) => (beginning.id.clone(), beginning.function.clone()),
             Err(_) => first_words(&self.view, run).unwrap_or_default(),
         };
-        let error = read.map_err(RunError::from).and_then(|script| {
+        let error = read.map_err(RunError::from).and_then(|decoded| {
             let registry = &self.room.settings.registry;
             if !registry.has(&function) {
                 let message = format!("no function `{function}` is registered");
                 return Err(RunError::Failed(TaskError::new(ErrorKind::Unregistered, message)));
             }
             let entry = self.view.run(run).ok_or(LogError::UnknownRun(run))?;
-            let rehearsed = self.room.rehearse(&entry.chain(run), script, Until::TheEnd);
-            let rehearsed = rehearsed.map_err(RunError::Failed)?;
-            rehearsed.apart.map_or(Ok(()), |apart| Err(RunError::Failed(apart)))
+            let tried = self.room.dry_run(&entry.chain(run), decoded, Until::TheEnd);
+            let tried = tried.map_err(RunError::Failed)?;
+            tried.apart.map_or(Ok(()), |apart| Err(RunError::Failed(apart)))
         });
         Checked { run, id, function, error: error.err() }
     }
@@ -206,9 +206,9 @@ impl Trial {
             let message = format!("run {run} is over: there is nothing that it would do next");
             return Err(RunError::Failed(TaskError::new(ErrorKind::RunOver, message)));
         }
-        let script = script(view, run)?;
-        let (id, function) = (script.beginning.id.clone(), script.beginning.function.clone());
-        let tried = room.rehearse(&entry.chain(run), script, Until::TheNextCalls);
+        let decoded = decode_run(view, run)?;
+        let (id, function) = (decoded.beginning.id.clone(), decoded.beginning.function.clone());
+        let tried = room.dry_run(&entry.chain(run), decoded, Until::TheNextCalls);
         let tried = tried.map_err(RunError::Failed)?;
         Ok(Trial {
             run,

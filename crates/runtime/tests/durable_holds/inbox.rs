@@ -228,7 +228,7 @@ fn two_runs_that_wait_for_each_other_say_so_and_there_are_ways_out() {
     let b = runtime.submit::<()>("floods", "b", &"a").unwrap();
     let wait = |from: &DurableRun<()>| {
         // The file of a run comes into being a moment after the run.
-        let tasks = Chronicle::new(&dir.0, from.uuid()).tasks(None).ok()?;
+        let tasks = RunIndex::new(&dir.0, from.uuid()).tasks(None).ok()?;
         tasks.tasks.first()?.waits.last().cloned()
     };
     for (from, to) in [(&a, &b), (&b, &a)] {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tiffany::control::{Control, Request, RunQuery, State};
 use tiffany::durable::{DurableRun, Fork, RunLimits, receive, run_id, send, step};
-use tiffany::history::Chronicle;
+use tiffany::history::RunIndex;
 use tiffany::pal::{Stage, Told, Wanted};
 use tiffany::{
     AgentTask, Builder, ErrorKind, RunError, Runtime, RuntimeHandle, TaskContext, TaskError,

@@ -11,8 +11,8 @@ use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
 
 use crate::run_log::fork::shape;
 use crate::run_log::journal::error_json;
-use crate::run_log::replay::reading::fetch;
-use crate::run_log::replay::script::{Script, unwrapped};
+use crate::run_log::replay::decoded_log::{DecodedLog, unwrapped};
+use crate::run_log::replay::read::fetch;
 use tiffany_log::{
     Batch, BlobHash, Chain, Disk, Line, LogError, LogLine, Payload, Reader, RecordType, RunReader,
     Stamp,
@@ -51,7 +51,7 @@ impl Source<'_> {
     }
 
     /// A log that is about to be written, read back.
-    pub(crate) fn script_of(&self, text: &str, fresh: &Fresh) -> Result<Script, LogError> {
+    pub(crate) fn script_of(&self, text: &str, fresh: &Fresh) -> Result<DecodedLog, LogError> {
         let fetch = |payload: &Payload<'_>| {
             let known = match payload {
                 Payload::Blob { hash, .. } => fresh.iter().find(|(fresh, _)| fresh == hash),
@@ -62,12 +62,12 @@ impl Source<'_> {
                 None => self.fetch(payload),
             }
         };
-        let mut script = Script::default();
+        let mut decoded = DecodedLog::default();
         for record in Reader::new(text.as_bytes(), None) {
             let record = record.map_err(|broken| LogError::run(self.run, self.root, broken))?;
-            script.add(&record, &fetch)?;
+            decoded.add(&record, &fetch)?;
         }
-        Ok(script)
+        Ok(decoded)
     }
 }
 

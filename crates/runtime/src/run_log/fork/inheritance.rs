@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::value::RawValue;
 use tiffany_kernel::{CallKind, TaskError, Tid, Uuid, Value};
 
-use crate::run_log::replay::script::{ForkPoint, Recorded, Script, What};
+use crate::run_log::replay::decoded_log::{DecodedLog, ForkPoint, Recorded, What};
 use tiffany_log::BlobHash;
 
 /// So many generations of forks are looked at.
@@ -45,7 +45,7 @@ type Call = (Tid, String, String);
 pub(crate) type Calls = BTreeMap<u64, Call>;
 
 /// How the log of a run is read, or why that fails.
-pub(crate) type Read<'a> = &'a dyn Fn(Uuid) -> Result<Script, String>;
+pub(crate) type Read<'a> = &'a dyn Fn(Uuid) -> Result<DecodedLog, String>;
 
 impl Inheritance {
     /// Of a fork that has asked for these effects. The answers of a parent that can't be read are unknown; so are those
@@ -129,8 +129,8 @@ impl Inheritance {
 }
 
 /// The effects that a run asked for.
-pub(crate) fn effects(script: &Script) -> Calls {
-    let calls = script.calls.iter().flat_map(|(tid, calls)| calls.iter().map(|call| (*tid, call)));
+pub(crate) fn effects(decoded: &DecodedLog) -> Calls {
+    let calls = decoded.calls.iter().flat_map(|(tid, calls)| calls.iter().map(|call| (*tid, call)));
     let effects = calls.filter(|(_, call)| call.kind == CallKind::Effect);
     effects.map(|(tid, call)| (call.seq, recorded(tid, call))).collect()
 }

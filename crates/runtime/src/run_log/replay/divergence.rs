@@ -4,8 +4,8 @@
 use tiffany_kernel::{About, CallRecord, ErrorKind, Site, TaskError, Tid};
 
 use crate::program::language::Language;
+use crate::run_log::replay::decoded_log::{Beginning, DecodedLog, Recorded};
 use crate::run_log::replay::replay::{about_text, differs};
-use crate::run_log::replay::script::{Beginning, Recorded, Script};
 use tiffany_records::call_words::call_shown;
 use tiffany_records::redact::Redactions;
 
@@ -95,17 +95,17 @@ impl Divergence {
     }
 
     /// The edits that could explain it, each with the log as that edit would have left it.
-    pub(crate) fn suspects(&self, script: &Script) -> Vec<(Cause, Script)> {
+    pub(crate) fn suspects(&self, decoded: &DecodedLog) -> Vec<(Cause, DecodedLog)> {
         let (Some(made), Some(recorded)) = (&self.made, &self.recorded) else { return Vec::new() };
         let mut suspects = Vec::new();
         if made.tag == recorded.kind.tag() && recorded.has_name(made.name) {
-            suspects.push((Cause::Argument, script.accepting(recorded.seq)));
+            suspects.push((Cause::Argument, decoded.accepting(recorded.seq)));
         } else if made.tag == recorded.kind.tag() {
-            suspects.push((Cause::Renamed, script.accepting(recorded.seq)));
+            suspects.push((Cause::Renamed, decoded.accepting(recorded.seq)));
         }
         if let Some(later) = self.later {
-            suspects.push((Cause::Reordered, script.moving(self.tid, later, recorded.seq)));
-            suspects.push((Cause::Removed, script.without(self.tid, recorded.seq)));
+            suspects.push((Cause::Reordered, decoded.moving(self.tid, later, recorded.seq)));
+            suspects.push((Cause::Removed, decoded.without(self.tid, recorded.seq)));
         }
         suspects
     }

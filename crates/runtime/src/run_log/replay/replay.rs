@@ -15,10 +15,10 @@ use tiffany_kernel::{
 
 use crate::calls::context::Sources;
 use crate::run_log::journal::{waits, write_call};
+use crate::run_log::replay::decoded_log::{DecodedLog, Recorded, Told, What, unwrapped};
 use crate::run_log::replay::divergence::{Divergence, Made, Trial, part};
+use crate::run_log::replay::dry_run::{Act, act_of};
 use crate::run_log::replay::halt::Halt;
-use crate::run_log::replay::rehearsal::{Act, act_of};
-use crate::run_log::replay::script::{Recorded, Script, Told, What, unwrapped};
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{Batch, BlobHash, Chain, RecordType, Stamp};
 use tiffany_records::call_words::call_word;
@@ -27,7 +27,7 @@ use tiffany_records::value::is_same;
 
 /// A replay under way.
 pub(crate) struct Replay {
-    pub(crate) script: Script,
+    pub(crate) decoded: DecodedLog,
     /// How many calls have been matched.
     pub(crate) matched: usize,
     /// How many calls that do not concern the world there were, and ends of tasks.
@@ -86,14 +86,14 @@ pub(crate) struct RecordedSources {
 
 impl RecordedSources {
     pub(crate) fn new(
-        script: &Script,
+        decoded: &DecodedLog,
         is_looked_at: bool,
         rules: Option<Arc<Redactions>>,
     ) -> RecordedSources {
         let mut clocks: Vec<(u64, Time)> = Vec::new();
         let mut uuids: BTreeMap<Tid, VecDeque<Uuid>> = BTreeMap::new();
         let mut patches: BTreeMap<Tid, BTreeSet<String>> = BTreeMap::new();
-        for (tid, calls) in &script.calls {
+        for (tid, calls) in &decoded.calls {
             for call in calls {
                 if call.kind == CallKind::Patched {
                     patches.entry(*tid).or_default().extend(call.text("key"));
@@ -110,7 +110,7 @@ impl RecordedSources {
         }
         clocks.sort();
         let clocks = clocks.into_iter().map(|(_, clock)| clock).collect();
-        let to_come = script.calls.iter().map(|(tid, calls)| (*tid, calls.len())).collect();
+        let to_come = decoded.calls.iter().map(|(tid, calls)| (*tid, calls.len())).collect();
         RecordedSources {
             clocks: RefCell::new(clocks),
             uuids: RefCell::new(uuids),
@@ -156,14 +156,14 @@ impl Sources for RecordedSources {
 impl Replay {
     /// One that goes to the end of the log, or halts on its way.
     pub(crate) fn new(
-        script: Script,
+        decoded: DecodedLog,
         halt: Option<Halt>,
         rules: Option<Arc<Redactions>>,
     ) -> Replay {
-        let sources = Rc::new(RecordedSources::new(&script, halt.is_some(), rules.clone()));
-        let trace = script.is_traced.then(Vec::new);
+        let sources = Rc::new(RecordedSources::new(&decoded, halt.is_some(), rules.clone()));
+        let trace = decoded.is_traced.then(Vec::new);
         Replay {
-            script,
+            decoded,
             matched: 0,
             inward: 0,
             calls: BTreeMap::new(),
@@ -199,13 +199,13 @@ impl Replay {
 
     /// Whether all that the log has has happened again.
     pub(crate) fn is_over(&self) -> bool {
-        self.matched == self.script.total && self.script.told.is_empty()
+        self.matched == self.decoded.total && self.decoded.told.is_empty()
     }
 
     /// Whether the calls that are only shown have been made again too, so that the tasks stand where they stood. Code that
     /// changed may make fewer, and is known by what it does beyond the log.
     pub(crate) fn has_shown_all(&self) -> bool {
-        self.is_beyond() || self.script.shown.values().all(|left| *left == 0)
+        self.is_beyond() || self.decoded.shown.values().all(|left| *left == 0)
     }
 
     /// Whether something happened that the log has no line of.
@@ -216,7 +216,7 @@ impl Replay {
     /// Whether the replay has come to where it halts.
     pub(crate) fn halts_here(&self) -> bool {
         let Some(halt) = &self.halt else { return false };
-        let is_told = self.script.told.front().is_none_or(|told| !halt.includes(told.seq));
+        let is_told = self.decoded.told.front().is_none_or(|told| !halt.includes(told.seq));
         is_told && (halt.has_all() || (halt.has_calls() && self.is_beyond()))
     }
 
@@ -249,9 +249,9 @@ impl Replay {
                 return Ok(None);
             }
         };
-        let expected = self.script.calls.get_mut(&record.tid).and_then(VecDeque::pop_front);
+        let expected = self.decoded.calls.get_mut(&record.tid).and_then(VecDeque::pop_front);
         let Some(expected) = expected else {
-            if let Some(seq) = self.script.ended.get(&record.tid) {
+            if let Some(seq) = self.decoded.ended.get(&record.tid) {
                 let divergence = Box::new(Divergence {
                     tid: record.tid,
                     made: Some(Made::new(call)),
@@ -264,12 +264,12 @@ impl Replay {
             self.later.push(record);
             return Ok(None);
         };
-        let accepted = self.script.accepted == Some(expected.seq);
+        let accepted = self.decoded.accepted == Some(expected.seq);
         // A call that would be written as it was is the same. Others may be, too.
         let is_same = accepted || expected.is_written_as(self.draft.fields(call));
         let rules = self.rules.as_deref();
         if !is_same && let Some(difference) = differs(call, &expected, rules) {
-            let rest = self.script.calls.get(&record.tid);
+            let rest = self.decoded.calls.get(&record.tid);
             let seq = expected.seq;
             let divergence = part(record.tid, call, (expected, rules), rest, difference);
             return self.part(seq, Box::new(divergence));
@@ -300,25 +300,25 @@ impl Replay {
 
     /// Whether something that is shown and not compared is beyond what the log has.
     fn is_new(&mut self, record: &Record) -> bool {
-        let script = &mut self.script;
+        let decoded = &mut self.decoded;
         match &record.kind {
             RecordKind::Called(_) => {
-                if script.calls.get(&record.tid).is_some_and(|calls| !calls.is_empty()) {
+                if decoded.calls.get(&record.tid).is_some_and(|calls| !calls.is_empty()) {
                     return false;
                 }
-                match script.shown.get_mut(&record.tid) {
+                match decoded.shown.get_mut(&record.tid) {
                     Some(shown) if *shown > 0 => {
                         *shown -= 1;
                         false
                     }
-                    _ => !script.ended.contains_key(&record.tid),
+                    _ => !decoded.ended.contains_key(&record.tid),
                 }
             }
             RecordKind::Unasked(call) => !self.is_unasked(*call) && self.is_over(),
-            RecordKind::CutShort => !script.cut_short.contains(&record.tid),
-            RecordKind::OverTime => !script.over_time,
+            RecordKind::CutShort => !decoded.cut_short.contains(&record.tid),
+            RecordKind::OverTime => !decoded.over_time,
             RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_) => {
-                Mutation::EndWrittenTwice.is_on() || !script.ended.contains_key(&record.tid)
+                Mutation::EndWrittenTwice.is_on() || !decoded.ended.contains_key(&record.tid)
             }
             _ => self.is_over(),
         }
@@ -327,18 +327,19 @@ impl Replay {
     /// Whether the log says that the question of a call was taken back.
     pub(crate) fn is_unasked(&self, call: CallRef) -> bool {
         let seq = self.calls.iter().find(|(_, (other, _))| *other == call);
-        seq.is_some_and(|(seq, _)| self.script.unasked.contains(seq))
+        seq.is_some_and(|(seq, _)| self.decoded.unasked.contains(seq))
     }
 
     /// The calls whose questions the log says to be taken back.
     pub(crate) fn unasked(&self) -> Vec<CallRef> {
-        let calls = self.script.unasked.iter().filter_map(|seq| self.calls.get(seq));
+        let calls = self.decoded.unasked.iter().filter_map(|seq| self.calls.get(seq));
         calls.map(|(call, _)| *call).collect()
     }
 
     /// A run waits although its log has calls that it should have made.
     pub(crate) fn missing(&self) -> Box<Divergence> {
-        let next = self.script.calls.iter().filter_map(|(tid, calls)| Some((*tid, calls.front()?)));
+        let next =
+            self.decoded.calls.iter().filter_map(|(tid, calls)| Some((*tid, calls.front()?)));
         let next = next.min_by_key(|(_, call)| call.seq);
         Box::new(Divergence {
             tid: next.map_or(Tid(1), |(tid, _)| tid),
@@ -358,11 +359,11 @@ impl Replay {
             }
             _ => matched >= told.after,
         };
-        if self.script.is_edited() {
-            let at = self.script.told.iter().position(|told| can(told, &self.calls))?;
-            return self.script.told.remove(at);
+        if self.decoded.is_edited() {
+            let at = self.decoded.told.iter().position(|told| can(told, &self.calls))?;
+            return self.decoded.told.remove(at);
         }
-        let told = self.script.told.front()?;
+        let told = self.decoded.told.front()?;
         if self.halt.as_ref().is_some_and(|halt| !halt.includes(told.seq)) {
             return None;
         }
@@ -372,7 +373,7 @@ impl Replay {
             step => steps >= step,
         };
         let is_turn = is_turn || !is_ready;
-        if matched >= told.after && is_turn { self.script.told.pop_front() } else { None }
+        if matched >= told.after && is_turn { self.decoded.told.pop_front() } else { None }
     }
 
     /// How far this came.

@@ -3,7 +3,7 @@
 
 use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid};
 
-use crate::run_log::replay::rehearsal::{Act, Rehearsal};
+use crate::run_log::replay::dry_run::{Act, DryRun};
 use tiffany_log::LogLine;
 use tiffany_records::record::Record;
 use tiffany_records::value::is_same;
@@ -22,19 +22,19 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What it says of a rehearsal of a run with these records, which came to this end.
+    /// What it says of a dry_run of a run with these records, which came to this end.
     pub fn of(
-        rehearsal: &Rehearsal,
+        dry_run: &DryRun,
         recorded: &Deeds,
         was: Option<&Result<String, TaskError>>,
     ) -> Verdict {
-        if let Some(apart) = &rehearsal.apart {
+        if let Some(apart) = &dry_run.apart {
             return Verdict::Apart(apart.clone());
         }
-        if let Some(message) = other_end(rehearsal, was) {
+        if let Some(message) = other_end(dry_run, was) {
             return Verdict::OtherEnd(message);
         }
-        match first_difference(recorded.of_tasks(), &rehearsal.acts, was.is_some()) {
+        match first_difference(recorded.of_tasks(), &dry_run.acts, was.is_some()) {
             None => Verdict::Identical,
             Some(at) => Verdict::SameCalls(at),
         }
@@ -51,8 +51,8 @@ impl Verdict {
 }
 
 /// How a run ends otherwise than its log says, if it does.
-fn other_end(rehearsal: &Rehearsal, was: Option<&Result<String, TaskError>>) -> Option<String> {
-    let (is, was) = (rehearsal.outcome.as_ref(), was?);
+fn other_end(dry_run: &DryRun, was: Option<&Result<String, TaskError>>) -> Option<String> {
+    let (is, was) = (dry_run.outcome.as_ref(), was?);
     let same = match (is, was) {
         (Some(Ok(is)), Ok(was)) => is_same(is, was),
         (Some(Err(is)), Err(was)) => is.code() == was.code(),

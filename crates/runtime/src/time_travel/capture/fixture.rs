@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tiffany_kernel::{ErrorKind, TaskError, Tid, Uuid};
 
-use crate::run_log::replay::rehearsal::Until;
-use crate::run_log::replay::script::Script;
+use crate::run_log::replay::decoded_log::DecodedLog;
+use crate::run_log::replay::dry_run::Until;
 use crate::run_log::replay::verdict::{Deeds, Verdict};
 use crate::runtime::Runtime;
 use crate::time_travel::capture::error::CaptureError;
@@ -127,19 +127,19 @@ impl Fixture {
 
     /// Runs the run again against its records, in a runtime without a log. No effect begins and nothing is written.
     pub fn replay(&self, room: &mut Runtime) -> Result<Replayed, RunError> {
-        let (mut script, mut deeds) = (Script::default(), Deeds::default());
+        let (mut decoded, mut deeds) = (DecodedLog::default(), Deeds::default());
         for line in self.records() {
             deeds.add(&line);
-            script.add(&line, &|payload| match payload {
+            decoded.add(&line, &|payload| match payload {
                 Payload::Blob { hash, .. } => Err(LogError::MissingBlob(*hash)),
                 _ => Ok("null".into()),
             })?;
         }
-        let was = script.outcome.clone();
-        let rehearsal = room.rehearse(&self.chain, script, Until::TheEnd);
-        let rehearsal = rehearsal.map_err(RunError::Failed)?;
-        let verdict = Verdict::of(&rehearsal, &deeds, was.as_ref());
-        Ok(Replayed { verdict, parting: rehearsal.parting, calls: rehearsal.matched })
+        let was = decoded.outcome.clone();
+        let dry_run = room.dry_run(&self.chain, decoded, Until::TheEnd);
+        let dry_run = dry_run.map_err(RunError::Failed)?;
+        let verdict = Verdict::of(&dry_run, &deeds, was.as_ref());
+        Ok(Replayed { verdict, parting: dry_run.parting, calls: dry_run.matched })
     }
 
     /// The run that was captured.

@@ -16,7 +16,7 @@ use tiffany_records::value::decode;
 impl Runtime {
     /// Starts a run again, before its first record.
     pub(crate) fn begin_travel(&mut self, history: &History) -> Result<RunId, TaskError> {
-        self.start_again(history.chain(), history.script().clone(), Some(Halt::default()))
+        self.start_again(history.chain(), history.decoded().clone(), Some(Halt::default()))
     }
 
     /// Goes on from one record to a later one. A run that does not come there is forgotten.
@@ -68,7 +68,7 @@ impl Runtime {
     }
 
     fn travelling(&mut self, id: RunId) -> Option<&mut Replay> {
-        let hosting = self.runs[*self.places.get(&id)?].hosting.as_mut()?;
-        hosting.replay.as_deref_mut()
+        let durable_state = self.runs[*self.places.get(&id)?].durable_state.as_mut()?;
+        durable_state.replay.as_deref_mut()
     }
 }

@@ -1,19 +1,19 @@
-//! The records of a run, read once and checked, and the script that they are.
+//! The records of a run, read once and checked, and the decoded log that they are.
 
 use std::collections::BTreeMap;
 
 use tiffany_kernel::{Site, TaskError, Tid, Uuid};
 
+use crate::run_log::replay::decoded_log::{DecodedLog, means};
 use crate::run_log::replay::halt::Means;
-use crate::run_log::replay::reading::fetch;
-use crate::run_log::replay::script::{Script, means};
+use crate::run_log::replay::read::fetch;
 use tiffany_log::{Chain, LogError, LogLine, Payload, RecordType, View};
 use tiffany_records::record::{Record, TaskSpawn};
 
 /// All records of a run.
 pub(crate) struct History {
     chain: Chain,
-    script: Script,
+    decoded: DecodedLog,
     /// The lines, one after the other, and where each of them ends.
     text: String,
     lines: Vec<Line>,
@@ -35,7 +35,7 @@ impl History {
         if let Some(error) = view.refused(run) {
             return Err(error.clone());
         }
-        let (mut text, mut lines, mut script) = (String::new(), Vec::new(), Script::default());
+        let (mut text, mut lines, mut decoded) = (String::new(), Vec::new(), DecodedLog::default());
         let mut spawned = BTreeMap::new();
         let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
         let mut reader = view.reader(run)?;
@@ -49,9 +49,9 @@ impl History {
             }
             let (tid, kind, means) = (line.tid, line.record_type(), means(&record));
             lines.push(Line { end: text.len(), tid, kind, means });
-            script.add(&line, &fetch)?;
+            decoded.add(&line, &fetch)?;
         }
-        Ok(History { chain: entry.chain(run), script, text, lines, spawned })
+        Ok(History { chain: entry.chain(run), decoded, text, lines, spawned })
     }
 
     pub(crate) fn run(&self) -> Uuid {
@@ -62,8 +62,8 @@ impl History {
         &self.chain
     }
 
-    pub(crate) fn script(&self) -> &Script {
-        &self.script
+    pub(crate) fn decoded(&self) -> &DecodedLog {
+        &self.decoded
     }
 
     pub(crate) fn len(&self) -> u64 {

@@ -74,7 +74,7 @@ impl TimeTravel {
             return Err(RunError::Failed(run_removed(run)));
         }
         let history = History::read(view, run)?;
-        if history.script().is_compacted {
+        if history.decoded().is_compacted {
             return Err(RunError::Failed(compacted(run)));
         }
         let (first, seen) = (BTreeMap::new(), BTreeMap::new());

@@ -1,0 +1,284 @@
+//! A run at a outline, from the beginning and the end of its file. No more is read. A finished run whose file is read as
+//! a whole, because it is small, is checked.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tiffany_kernel::{TaskError, Tid, Uuid};
+
+use crate::long_error::shown_error;
+use crate::record::Record;
+use crate::record::owned;
+use crate::words::json_value;
+use tiffany_log::{
+    BlobHash, Checker, Disk, Fields, LogError, LogLine, RunEntry, RunFile, RunState, View,
+    read_blob,
+};
+
+/// How much is read of each end, at first.
+const PIECE: usize = 4096;
+/// Beyond this the whole file is read.
+const MOST: usize = 1 << 17;
+/// A run that was compacted has so many lines at most.
+const FEW: u64 = 3;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// With its value.
+    Completed,
+    /// With an error.
+    Failed,
+    /// By being cancelled.
+    Cancelled,
+}
+
+impl Outcome {
+    /// What it is called: `completed`, `failed` or `cancelled`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Completed => "completed",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What the two ends of a run's log tell.
+#[derive(Clone, Debug, Default)]
+pub struct RunOutline {
+    /// The id that it was started with.
+    pub id: String,
+    /// The function that it runs.
+    pub function: String,
+    /// The run it was forked from, and the record there.
+    pub fork: Option<(Uuid, u64)>,
+    /// When it began.
+    pub started: String,
+    /// When something last happened.
+    pub changed: String,
+    /// How many calls it made in earlier generations.
+    pub calls_before: u64,
+    /// How it ended, if it is over.
+    pub outcome: Option<Outcome>,
+    /// The error, if it ended with one. The texts of a very long one are cut.
+    pub error: Option<TaskError>,
+    /// The same as its line has it.
+    recorded_error: Option<Value>,
+    /// The rules about ends that it follows.
+    rules: u64,
+    /// Whether its root has failed and tasks are left, as far as its last lines tell.
+    pub is_ending: bool,
+    /// Whether it is a fork that may not do what it needs.
+    pub is_paused: bool,
+    /// Whether its last lines say that it is held.
+    pub is_held: bool,
+    /// The records and bytes that there were before it was compacted.
+    pub compacted: Option<(u64, u64)>,
+    /// What is wrong with it, if it was checked.
+    pub damage: Option<LogError>,
+}
+
+impl RunOutline {
+    /// Looks at a run that was not removed.
+    pub fn at(view: &View, run: Uuid, entry: &RunEntry) -> Result<RunOutline, LogError> {
+        RunOutline::by(run, entry, |bytes| view.ends(run, bytes), |hash| view.blob(hash))
+    }
+
+    /// The same at a run's file as it is: while somebody writes it, it may not have all of the run yet.
+    pub fn at_file(
+        disk: &dyn Disk,
+        root: &Path,
+        run: Uuid,
+        mut entry: RunEntry,
+    ) -> Result<RunOutline, LogError> {
+        let file = RunFile::open(disk, root, run)?;
+        entry.len = file.len()?;
+        let ends = |bytes| file.ends(entry.len, bytes);
+        RunOutline::by(run, &entry, ends, |hash| read_blob(disk, root, hash))
+    }
+
+    fn by(
+        run: Uuid,
+        entry: &RunEntry,
+        ends: impl Fn(usize) -> Result<(Vec<u8>, Vec<u8>), LogError>,
+        read_blob: impl FnOnce(BlobHash) -> Result<Vec<u8>, LogError>,
+    ) -> Result<RunOutline, LogError> {
+        let mut outline = RunOutline::default();
+        let may_be_compacted = entry.generation > 1 && entry.seq <= FEW;
+        let mut bytes = if may_be_compacted { usize::MAX } else { PIECE };
+        loop {
+            let (head, tail) = ends(bytes)?;
+            let is_whole = bytes as u64 >= entry.len;
+            let has_head = outline.read_head(entry, &String::from_utf8_lossy(&head));
+            let has_tail = outline.read_tail(entry, &String::from_utf8_lossy(&tail), is_whole);
+            if is_whole && entry.state == RunState::Finished {
+                outline.damage = check(run, &head).err();
+            }
+            if (has_head && has_tail) || is_whole {
+                let error =
+                    outline.recorded_error.take().map(|error| shown_error(error, read_blob));
+                outline.error = error.and_then(|error| serde_json::from_value(error).ok());
+                return Ok(outline);
+            }
+            bytes = if bytes >= MOST { usize::MAX } else { bytes * 8 };
+        }
+    }
+
+    /// Reads the first line, as far as it is there.
+    fn read_head(&mut self, entry: &RunEntry, head: &str) -> bool {
+        let text = |value: &str| serde_json::from_str::<String>(value).ok();
+        let mut fields = Fields { rest: head.strip_prefix('{').unwrap_or("") };
+        while let Some((name, value)) = fields.next() {
+            match name {
+                "ts" => self.started = text(value).unwrap_or_default(),
+                "rules" => self.rules = value.parse().unwrap_or(0),
+                "id" => self.id = text(value).unwrap_or_default(),
+                "function" => {
+                    self.function = text(value).unwrap_or_default();
+                    // A fork says so next, before what may be long; a later generation knows what was before it.
+                    let says_fork = FORK.starts_with(fields.rest) || fields.rest.starts_with(FORK);
+                    if entry.generation == 1 && !says_fork {
+                        return true;
+                    }
+                }
+                "fork" => {
+                    self.fork = fork(value);
+                    // What was before that was its parent's.
+                    if let Some(ts) = forked_at(value) {
+                        self.started = ts;
+                    }
+                    if entry.generation == 1 {
+                        return true;
+                    }
+                }
+                "continued" => {
+                    if let Ok(continued) = serde_json::from_str::<serde_json::Value>(value) {
+                        self.calls_before = continued["calls"].as_u64().unwrap_or(0);
+                        if let Some(since) = continued["since"].as_str() {
+                            self.started = since.to_owned();
+                        }
+                    }
+                    return true;
+                }
+                "input" => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Reads the last lines: when something last happened, and how the root ended.
+    fn read_tail(&mut self, entry: &RunEntry, tail: &str, is_whole: bool) -> bool {
+        let mut texts = tail.split_inclusive('\n');
+        if !is_whole {
+            // What is left of a line.
+            texts.next();
+        }
+        let lines: Vec<(LogLine<'_>, Record<'_>)> =
+            texts.filter_map(LogLine::of_checked).map(|line| (line, Record::read(&line))).collect();
+        if let Some((last, _)) = lines.last() {
+            last.ts.clone_into(&mut self.changed);
+            // The clock of a fork that has not gone on yet is its parent's.
+            if self.changed < self.started {
+                self.changed.clone_from(&self.started);
+            }
+            // The root of a run that goes on may have ended too: others of its tasks are left.
+            if entry.state == RunState::Live {
+                self.is_paused = self.fork.is_some() && is_paused(&lines);
+                let is_held = lines.iter().rev().find_map(|(_, record)| is_held(record));
+                self.is_held = is_held == Some(true);
+                let is_failed = |(line, record): &(LogLine<'_>, Record<'_>)| {
+                    line.tid == Tid(1) && matches!(record, Record::TaskAbort(_))
+                };
+                self.is_ending = self.rules >= 2 && lines.iter().any(is_failed);
+                return is_held.is_some();
+            }
+        }
+        self.compacted = lines.iter().find_map(|(_, record)| match record {
+            Record::Compacted(it) => Some((it.records.unwrap_or(0), it.bytes.unwrap_or(0))),
+            _ => None,
+        });
+        for (_, record) in lines.iter().rev().filter(|(line, _)| line.tid == Tid(1)) {
+            self.outcome = match record {
+                Record::TaskExit(_) => Some(Outcome::Completed),
+                Record::TaskAbort(_) => Some(Outcome::Failed),
+                Record::TaskCancel(_) => Some(Outcome::Cancelled),
+                _ => continue,
+            };
+            self.recorded_error = record.error().map(json_value);
+            return true;
+        }
+        false
+    }
+}
+
+/// An error if a line is not what was written. What is being written has no end yet, and is left out.
+fn check(run: Uuid, lines: &[u8]) -> Result<(), LogError> {
+    let mut checker = Checker::new(Some(run));
+    let whole = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    for line in whole {
+        match checker.check(line).map_err(|broken| LogError::run(run, Path::new(""), broken)) {
+            // What a newer program wrote is not known here.
+            Err(LogError::Newer { .. }) => break,
+            checked => checked.map(drop)?,
+        }
+    }
+    Ok(())
+}
+
+/// How the field begins that says what a run was forked from.
+const FORK: &str = ",\"fork\":";
+
+fn fork(json: &str) -> Option<(Uuid, u64)> {
+    let fork: serde_json::Value = serde_json::from_str(json).ok()?;
+    Some((Uuid::parse(fork["run"].as_str()?)?, fork["at"].as_u64()?))
+}
+
+/// When it was; logs of older versions do not say.
+fn forked_at(json: &str) -> Option<String> {
+    let fork: serde_json::Value = serde_json::from_str(json).ok()?;
+    fork["ts"].as_str().map(str::to_owned)
+}
+
+/// Whether a run was held when this record was written, as far as it tells. Held runs are sent messages, and results
+/// of their steps are recorded; but their tasks make no calls and don't end.
+fn is_held(record: &Record<'_>) -> Option<bool> {
+    match record {
+        Record::RunHeld(_) => Some(true),
+        // Yields are counted, and written with the next record.
+        Record::TaskYield(call) if call.count.is_some() => None,
+        Record::RunReleased(_)
+        | Record::RunStart(_)
+        | Record::Snapshot(_)
+        | Record::Forked(_)
+        | Record::TaskSpawn(_)
+        | Record::TaskYield(_) => Some(false),
+        record if record.is_end() => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether the last lines of a fork say that it may not do what it needs.
+fn is_paused(lines: &[(LogLine<'_>, Record<'_>)]) -> bool {
+    let (mut over, mut allowed) = (BTreeSet::new(), BTreeSet::new());
+    for (_, record) in lines.iter().rev() {
+        match record {
+            Record::EffectStart(_) | Record::EffectResult(_) | Record::TaskWake(_) => {
+                over.extend(record.of());
+            }
+            Record::EffectAllowed(more) => allowed.extend(more.names()),
+            Record::EffectRefused(refused) => {
+                let is_allowed = allowed.contains("*") || allowed.contains(&owned(refused.name));
+                if !is_allowed && refused.of.is_some_and(|of| !over.contains(&of)) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,187 @@
+//! What records mean that tell one of several things.
+
+use std::borrow::Cow;
+
+use tiffany_kernel::CallKind;
+
+use crate::record::field::{Json, Text, Value};
+use crate::record::{
+    ApprovalDecided, EffectAllowed, EffectCheckpoint, EffectResult, Forked, Message,
+    PromiseSettled, Record, TaskExit, TaskWake, TaskYield,
+};
+
+/// Why a task or a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The call of this record has what it waited for.
+    Call(u64),
+    /// The run was cancelled; by force, all tasks ended at once.
+    Cancel {
+        /// Whether by force.
+        force: bool,
+    },
+    /// The task took too long for its cleanup.
+    CutShort,
+    /// The run took too long.
+    OverTime,
+    /// Something that this version does not know.
+    Unknown,
+}
+
+impl TaskWake<'_> {
+    /// Why the task or the run goes on.
+    pub fn wake(&self) -> Wake {
+        match self.why.map(|why| why.get()).as_deref() {
+            None => Wake::Call(self.of.unwrap_or(0)),
+            Some("cancel") => Wake::Cancel { force: self.force.0 },
+            Some("cut_short") => Wake::CutShort,
+            Some("over_time") => Wake::OverTime,
+            Some(_) => Wake::Unknown,
+        }
+    }
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug)]
+pub enum EffectEnd<'a> {
+    /// It is over.
+    Over(Ended<'a>),
+    /// The attempt failed, and there will be another at this moment.
+    Retry(Text<'a>),
+    /// It is tried again at once: the attempt never began, or a person said that nothing came of it.
+    Again,
+}
+
+/// A value, or an error.
+#[derive(Clone, Copy, Debug)]
+pub enum Ended<'a> {
+    /// With a value; none is as good as `null`.
+    Value(Option<Value<'a>>),
+    /// With an error.
+    Error(Value<'a>),
+}
+
+impl<'a> Ended<'a> {
+    /// What the two fields of a record say together.
+    pub fn of(value: Option<Value<'a>>, error: Option<Value<'a>>) -> Ended<'a> {
+        match error {
+            Some(error) => Ended::Error(error),
+            None => Ended::Value(value),
+        }
+    }
+}
+
+impl<'a> EffectResult<'a> {
+    /// What became of the step.
+    pub fn end(&self) -> EffectEnd<'a> {
+        match (self.retry_at, self.decided) {
+            (_, Some(decided)) if decided == *"again" => EffectEnd::Again,
+            (Some(at), _) => EffectEnd::Retry(at),
+            _ => EffectEnd::Over(Ended::of(self.value, self.error)),
+        }
+    }
+}
+
+impl TaskYield<'_> {
+    /// The tag of the call.
+    pub fn tag(&self) -> Cow<'_, str> {
+        self.call.map(|call| call.get()).unwrap_or_default()
+    }
+
+    /// The kind of the call, if it is known here.
+    pub fn kind(&self) -> Option<CallKind> {
+        CallKind::parse(&self.tag())
+    }
+}
+
+impl EffectAllowed<'_> {
+    /// The names of the steps that are allowed.
+    pub fn names(&self) -> Vec<String> {
+        names(self.allow)
+    }
+}
+
+impl Forked<'_> {
+    /// The names of the steps that are allowed.
+    pub fn names(&self) -> Vec<String> {
+        names(self.allow)
+    }
+}
+
+fn names(allow: Option<Json<'_>>) -> Vec<String> {
+    allow.and_then(|Json(json)| serde_json::from_str(json).ok()).unwrap_or_default()
+}
+
+impl<'a> Record<'a> {
+    /// Whether it is the end of a task.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Record::TaskExit(_) | Record::TaskAbort(_) | Record::TaskCancel(_))
+    }
+
+    /// Whether a fork took this answer from the run it was forked from.
+    pub fn is_inherited(&self) -> bool {
+        let from = match self {
+            Record::EffectResult(result) => result.from,
+            _ => None,
+        };
+        from.is_some_and(|from| from == *"parent")
+    }
+
+    /// The call or the step that it tells something of, by its record.
+    pub fn of(&self) -> Option<u64> {
+        match self {
+            Record::TaskWake(wake) => wake.of,
+            Record::EffectStart(start) => start.of,
+            Record::EffectCheckpoint(kept) => kept.of,
+            Record::EffectResult(result) => result.of,
+            Record::ApprovalDecided(decided) => decided.of,
+            Record::ApprovalWithdrawn(withdrawn) => withdrawn.of,
+            Record::EffectRefused(refused) => refused.of,
+            _ => None,
+        }
+    }
+
+    /// The error that it has: of a task, a step or a promise, or the code by which a call was refused.
+    pub fn error(&self) -> Option<&'a str> {
+        let code = |error: Option<Text<'a>>| match error? {
+            Text::Json(code) | Text::Plain(code) | Text::Safe(code) => Some(code),
+        };
+        match self {
+            Record::TaskSpawn(spawn) => code(spawn.error),
+            Record::TaskYield(call) => code(call.error),
+            Record::TaskAbort(end) => end.error.map(|error| error.json()),
+            Record::TaskCancel(end) => end.error.map(|error| error.json()),
+            Record::EffectResult(EffectResult { error, .. })
+            | Record::ApprovalDecided(ApprovalDecided { error, .. })
+            | Record::PromiseSettled(PromiseSettled { error, .. }) => {
+                error.map(|error| error.json())
+            }
+            _ => None,
+        }
+    }
+
+    /// The value that it has: of a task, a step, a question, a promise or a message.
+    pub fn value(&self) -> Option<Value<'a>> {
+        match self {
+            Record::TaskExit(TaskExit { value })
+            | Record::EffectCheckpoint(EffectCheckpoint { value, .. })
+            | Record::EffectResult(EffectResult { value, .. })
+            | Record::ApprovalDecided(ApprovalDecided { value, .. })
+            | Record::PromiseSettled(PromiseSettled { value, .. })
+            | Record::Message(Message { value, .. }) => *value,
+            _ => None,
+        }
+    }
+
+    /// When and by whom a fork was given another answer than its parent had, if it was.
+    pub fn change(&self) -> Option<(Option<Text<'a>>, Option<Text<'a>>)> {
+        let (set, ts, by) = match self {
+            Record::EffectResult(EffectResult { set, set_ts, set_by, .. })
+            | Record::ApprovalDecided(ApprovalDecided { set, set_ts, set_by, .. })
+            | Record::PromiseSettled(PromiseSettled { set, set_ts, set_by, .. })
+            | Record::Message(Message { set, set_ts, set_by, .. }) => (set, set_ts, set_by),
+            _ => return None,
+        };
+        set.0.then_some((*ts, *by))
+    }
+}

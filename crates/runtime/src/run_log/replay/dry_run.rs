@@ -1,0 +1,77 @@
+//! Running a run again against its log, for those who only want to know: no effect begins, nothing is written, and
+//! the run is forgotten afterwards.
+
+use tiffany_kernel::{CallKind, Record, RecordKind, TaskError, TaskInfo, Tid};
+
+use crate::run_log::replay::proposal::Proposal;
+
+/// How many rounds are looked ahead, at most.
+pub(crate) const AHEAD: usize = 1_000;
+/// So many more a run may take to come to the end that its log has.
+pub(crate) const TO_THE_END: usize = 1_000_000;
+
+/// One thing that a task did, as far as a log of every call has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Called(CallKind),
+    Exited,
+    Aborted,
+    Cancelled,
+}
+
+/// How far a dry_run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// To where the log ends.
+    TheEnd,
+    /// On to where the run would wait for the world.
+    TheNextCalls,
+}
+
+/// A call that a run would make next.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Upcoming {
+    /// Its task.
+    pub tid: Tid,
+    /// Its kind, as the log has it.
+    pub call: &'static str,
+    /// What it is called, if it is a step.
+    pub name: Option<&'static str>,
+    /// Its line.
+    pub at: String,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct DryRun {
+    /// How many calls that concern the world were the recorded ones.
+    pub matched: usize,
+    /// Why it does not fit its log, if it does not.
+    pub apart: Option<TaskError>,
+    /// The same without a guess at what was done to the program.
+    pub(crate) parting: Option<TaskError>,
+    /// What its tasks did, in order. Plain yields are left out.
+    pub(crate) acts: Vec<(Tid, Act)>,
+    /// Where its tasks stand now.
+    pub tasks: Vec<TaskInfo>,
+    /// What it would do next.
+    pub upcoming: Vec<Upcoming>,
+    /// What could be written where it does not fit.
+    pub(crate) proposal: Option<Proposal>,
+    /// How its root ended.
+    pub(crate) outcome: Option<Result<String, TaskError>>,
+}
+
+/// What a record says that a task did; nothing for yields, which the log counts.
+pub(crate) fn act_of(record: &Record) -> Option<(Tid, Act)> {
+    let act = match &record.kind {
+        RecordKind::Called(call) if call.kind == CallKind::Yield => return None,
+        RecordKind::Called(call) => Act::Called(call.kind),
+        RecordKind::Completed(_) => Act::Exited,
+        RecordKind::Failed(_) => Act::Aborted,
+        RecordKind::Cancelled(_) => Act::Cancelled,
+        _ => return None,
+    };
+    Some((record.tid, act))
+}

@@ -1,0 +1,332 @@
+//! What a runtime has besides its runs where they are durable: the log, opened with what is unfinished in it, and closed in good
+//! order.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tiffany_kernel::{CallRef, ErrorKind, TaskError, Time, Uuid};
+
+use crate::control::socket::{House, Listening};
+use crate::host::trace::Who;
+use crate::metrics::loop_state::LogState;
+use crate::retention::background::Background;
+use crate::run_log::damage::Damaged;
+use crate::run_log::earlier::Earlier;
+use crate::run_log::hold::Holding;
+use crate::run_log::journal::Journal;
+use crate::run_log::log::{CommitTime, Log};
+use crate::run_log::page::Page;
+use crate::run_log::replay::decoded_log::Begun;
+use crate::run_log::replay::replay::Replay;
+use crate::runtime::Runtime;
+use crate::runtime::branch::Branch;
+use crate::runtime::commit::AfterCommit;
+use crate::runtime::durable_runs::{Beginning, Ending, Known};
+use crate::runtime::failed_log::FailedLog;
+use crate::runtime::known_runs::KnownRuns;
+use crate::runtime::memory_gauge::MemoryGauge;
+use crate::runtime::post::Post;
+use crate::runtime::run_list::FinishedRuns;
+use crate::watchdog::Watched;
+use tiffany_log::{
+    Batch, DirLock, Disk, LogError, RunEntry, RunState, Ticket, Writer, let_go_soon, mark_redacted,
+};
+use tiffany_records::RunError;
+use tiffany_records::errors::log_failed;
+use tiffany_records::key::{Key, LogEnd, Received};
+
+/// The durable side of a runtime.
+pub(crate) struct Durable {
+    pub(crate) log: Log,
+    /// The directory, which is held for as long as this is there and attempts at steps run, even after the log has
+    /// failed.
+    pub(crate) dir_lock: Arc<dyn DirLock>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) root: PathBuf,
+    pub(crate) page: Page,
+    /// What waits for lines that were not handed in yet, and for those that were.
+    pub(crate) after_commit: Vec<AfterCommit>,
+    pub(crate) waiting: VecDeque<(Ticket, Time, Vec<AfterCommit>)>,
+    /// The last batch that was handed in, and the last one that is safe.
+    pub(crate) handed_in: Ticket,
+    pub(crate) safe: Ticket,
+    /// More bytes wait for the disk than should. These runs could have a turn, and wait for that to end.
+    pub(crate) is_behind: bool,
+    pub(crate) held_back: Vec<usize>,
+    pub(crate) runs: KnownRuns,
+    /// Runs that were found to be damaged when the log was opened.
+    pub(crate) damaged: BTreeMap<Uuid, Damaged>,
+    pub(crate) ended: VecDeque<Uuid>,
+    pub(crate) failed: Option<LogError>,
+    /// What tells of runs once it has.
+    pub(crate) failed_log: Option<FailedLog>,
+    /// Who knows the runs that are over.
+    pub(crate) finished_runs: FinishedRuns,
+    /// Whether there was a fork among the runs that went on here, and whether one was held.
+    pub(crate) has_forks: bool,
+    pub(crate) has_held: bool,
+    /// By which other processes ask, and who keeps the rules about old runs; dropped before the log is closed.
+    listening: Option<Listening>,
+    keeping: Option<Background>,
+    pub(crate) post: Post,
+}
+
+/// The durable side of one run.
+pub(crate) struct DurableState {
+    pub(crate) journal: Journal,
+    pub(crate) beginning: Beginning,
+    /// What there was before this generation.
+    pub(crate) earlier: Earlier,
+    pub(crate) settled: BTreeSet<Uuid>,
+    /// What it was started with, if it is made of state machines and may be written down as a whole.
+    pub(crate) input: Option<Arc<str>>,
+    /// At which record that is tried next, and whether somebody was told that it cannot be.
+    pub(crate) snapshot_at: u64,
+    pub(crate) is_warned: bool,
+    /// Where its random numbers begin.
+    pub(crate) seed: u64,
+    /// What the log knows of steps that have no result there.
+    pub(crate) begun: BTreeMap<u64, Begun>,
+    /// What other runs have sent it.
+    pub(crate) received: Received,
+    pub(crate) replay: Option<Box<Replay>>,
+    /// What there is to a fork.
+    pub(crate) branch: Option<Box<Branch>>,
+    pub(crate) ending: Ending,
+    pub(crate) is_over: bool,
+    /// Whether it is held.
+    pub(crate) holding: Holding,
+}
+
+impl DurableState {
+    /// Whether its code was interrupted in the middle of a turn, so that it can continue only from its log.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.holding.is_broken
+    }
+
+    /// The run's identity.
+    pub(crate) fn uuid(&self) -> Uuid {
+        self.journal.run()
+    }
+
+    /// What a call that waits for the world is called there, and the id of its run.
+    pub(crate) fn name_of(&self, call: CallRef) -> Option<(Key, String)> {
+        Some((self.journal.key_of(call)?, self.beginning.id.to_string()))
+    }
+
+    /// Whose spans the log has.
+    pub(crate) fn who(&self) -> Who<'_> {
+        let Beginning { id, function, .. } = &self.beginning;
+        Who::Durable { uuid: self.uuid(), id, function, comes_back: false }
+    }
+
+    /// The run's function, and when it was started.
+    pub(crate) fn began(&self) -> (Rc<str>, Time) {
+        (Rc::clone(&self.beginning.function), self.earlier.since)
+    }
+}
+
+impl Durable {
+    /// How the log stands, for those who read the metrics.
+    pub(crate) fn standing(&self) -> LogState {
+        LogState {
+            runs: self.runs.states(),
+            backlog: self.log.backlog() + self.page.batch.len(),
+            held_back: self.held_back.len(),
+            has_failed: self.failed.is_some(),
+        }
+    }
+
+    /// Where the log is.
+    pub(crate) fn place(&self) -> (Arc<dyn Disk>, PathBuf) {
+        (Arc::clone(&self.disk), self.root.clone())
+    }
+}
+
+impl Runtime {
+    /// Opens the log; what is unfinished there goes on.
+    pub(crate) fn open_log(
+        &mut self,
+        root: PathBuf,
+        disk: Arc<dyn Disk>,
+        inline: Option<CommitTime>,
+    ) -> Result<(), RunError> {
+        self.host.hub.wake();
+        let settings = self.settings.log_settings.clone();
+        let mut batch = Batch::with_blob_limit(settings.blob_limit);
+        batch.redact(self.settings.redactions.clone());
+        let page = Page::new(batch);
+        let (writer, recovery) = Writer::open(disk, &root, settings)?;
+        let disk = writer.disk();
+        if inline.is_none() {
+            recovery.losses.iter().for_each(|loss| tracing::warn!(target: "tiffany", "{loss}"));
+            let rules = self.settings.redactions.as_ref().map(|rules| rules.marks());
+            mark_redacted(&*disk, &root, &rules.unwrap_or_default())?;
+        }
+        let mut runs = KnownRuns::default();
+        let mut live = Vec::new();
+        for (uuid, entry) in writer.runs() {
+            match entry.state {
+                RunState::Live => live.push((uuid, entry)),
+                RunState::Finished => {
+                    let RunEntry { generation, seq, crc, .. } = entry;
+                    let stand = LogEnd { generation, seq, crc };
+                    runs.insert(uuid, Known::Over(stand, None));
+                }
+                RunState::Removed => runs.insert(uuid, Known::Removed),
+            }
+        }
+        let dir_lock = writer.lock();
+        let inbox = Arc::clone(&self.host.inbox);
+        if inline.is_none() {
+            inbox.meters.has_log_in(root.clone());
+        }
+        let log = Log::start(writer, inbox, inline)
+            .map_err(|error| RunError::system("a thread for the log", &error))?;
+        let listening = match inline {
+            // On a simulated disk there is nobody else.
+            Some(_) => None,
+            None => self.listen(&root),
+        };
+        self.durable = Some(Durable {
+            log,
+            dir_lock,
+            disk,
+            root,
+            page,
+            after_commit: Vec::new(),
+            waiting: VecDeque::new(),
+            handed_in: Ticket(0),
+            safe: Ticket(0),
+            is_behind: false,
+            held_back: Vec::new(),
+            runs,
+            damaged: BTreeMap::new(),
+            ended: VecDeque::new(),
+            failed: None,
+            failed_log: None,
+            finished_runs: FinishedRuns::Unread,
+            has_forks: false,
+            has_held: false,
+            listening,
+            keeping: None,
+            post: Post::default(),
+        });
+        for (uuid, error) in recovery.refused {
+            let durable = self.durable_mut();
+            let is_over = matches!(durable.runs.get(&uuid), Some(Known::Over(..)));
+            durable.damaged.insert(uuid, Damaged { error: error.clone(), is_over });
+            live.retain(|(run, _)| *run != uuid);
+            self.pause(uuid, log_failed(error), None);
+        }
+        let over = self.durable_mut().runs.len();
+        tracing::info!(
+            target: "tiffany", dir = %self.durable_mut().root.display(), live = live.len(), over,
+            "log opened",
+        );
+        self.durable_mut().post.begin();
+        live.sort_by_key(|(uuid, _)| *uuid);
+        if inline.is_none() {
+            self.hold_marked(&mut live);
+            self.hold_deadly(&mut live);
+            self.limit_turns();
+            let limits = self.settings.run_limits;
+            if limits.is_some_and(|limits| limits.memory_bytes.is_some()) {
+                self.memory = MemoryGauge::new().map(Box::new);
+            }
+        }
+        let awake = self.watched.as_ref().map(Watched::watch);
+        for (uuid, entry) in live {
+            match self.settings.only {
+                Some(only) if only != uuid => self.leave_alone(uuid, entry.chain(uuid)),
+                _ => self.resume(uuid, entry.chain(uuid)),
+            }
+        }
+        drop(awake);
+        self.open_post();
+        if inline.is_none() {
+            self.durable_mut().keeping = self.keep_rules()?;
+        }
+        Ok(())
+    }
+
+    /// Starts the thread that keeps the rules about old runs, if there are some.
+    fn keep_rules(&mut self) -> Result<Option<Background>, RunError> {
+        let rules = self.settings.retention.clone();
+        if rules.is_empty() {
+            return Ok(None);
+        }
+        let (every, inbox) = (self.settings.retention_every, Arc::clone(&self.host.inbox));
+        let started = Background::start(rules, every, inbox, self.durable_mut().root.clone());
+        started.map(Some).map_err(|error| RunError::system("a thread for old runs", &error))
+    }
+
+    /// Lets other processes ask. Without that, everything else goes on.
+    fn listen(&self, root: &Path) -> Option<Listening> {
+        let house = House {
+            inbox: Arc::clone(&self.host.inbox),
+            hub: self.host.hub.clone(),
+            audit_hook: self.settings.audit_hook.clone(),
+        };
+        let listening = Listening::start(root, house);
+        listening
+            .inspect_err(|error| {
+                tracing::warn!(target: "tiffany", "other processes cannot reach this one: {error}");
+            })
+            .ok()
+    }
+
+    pub(crate) fn durable_mut(&mut self) -> &mut Durable {
+        self.durable.as_mut().expect("only asked for where there is a log")
+    }
+
+    /// Says in every unfinished run's log that the process ended in good order, and closes the log.
+    pub(crate) fn close_log(&mut self) {
+        self.take_back_steps();
+        let Some(mut durable) = self.durable.take() else { return };
+        drop(durable.listening.take());
+        if let Some(keeping) = durable.keeping.take() {
+            // It may wait for an answer, which nobody gives from here on.
+            self.host.inbox.close();
+            drop(keeping);
+        }
+        let clock = self.host.clock.now();
+        for (_, hosted) in self.runs.iter_mut() {
+            if let Some(durable_state) = &mut hosted.durable_state
+                && !durable_state.is_over
+            {
+                for record in hosted.run.take_records() {
+                    durable_state.journal.write(&mut durable.page, record);
+                }
+                durable_state.journal.shutdown(&mut durable.page, clock);
+            }
+        }
+        durable.log.submit(&mut durable.page.batch, &self.host.clock);
+        let closed = durable.log.close();
+        if let Err(error) = &closed {
+            tracing::error!(target: "tiffany", "closing the log: {error}");
+        }
+        if Arc::strong_count(&durable.dir_lock) > 1 {
+            // Attempts still run, and keep it until they end. The process that opens it next may wait for that.
+            let_go_soon(&*durable.dir_lock);
+        }
+        // With the log everything in it is safe.
+        let waiting = durable.waiting.into_iter().flat_map(|(_, _, after)| after);
+        for after in durable.after_commit.into_iter().chain(waiting) {
+            if let AfterCommit::Answer(tell, answer) = after {
+                tell.tell(closed.clone().map_err(log_failed).and(answer));
+            }
+        }
+    }
+}
+
+pub(crate) fn no_log() -> RunError {
+    RunError::Failed(no_log_here())
+}
+
+pub(crate) fn no_log_here() -> TaskError {
+    let message = "this runtime has no log; give its builder a `log_dir`";
+    TaskError::new(ErrorKind::LogFailed, message)
+}
