@@ -269,3 +269,32 @@ fn a_task_that_becomes_a_daemon_task_is_another_call() {
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+#[test]
+fn a_paused_run_ends_when_it_is_cancelled_for_the_second_time() {
+    for (restarts, function) in [(false, "order"), (true, "order"), (false, "gone")] {
+        let dir = fresh("cancel-paused");
+        let mut runtime = builder(&dir).register("order", |()| beside(false)).build().unwrap();
+        let run = runtime.submit::<u64>("order", "order-1", &()).unwrap();
+        runtime.run(async { sleep_secs(0.05).await }).unwrap();
+        drop(runtime);
+        let start = || builder(&dir).register(function, |()| beside(true)).build().unwrap();
+        let mut runtime = start();
+        assert_eq!(runtime.paused().len(), 1);
+        runtime.cancel(&run).unwrap();
+        assert_eq!(runtime.paused().len(), 1, "its tasks may clean up when it can be resumed");
+        if restarts {
+            runtime.flush().unwrap();
+            drop(runtime);
+            runtime = start();
+            assert_eq!(runtime.paused().len(), 1);
+        }
+        runtime.cancel(&run).unwrap();
+        assert_eq!(runtime.paused().len(), 0);
+        let error = runtime.wait_for(&run).unwrap_err();
+        assert_eq!(error.code(), "TFY0003", "{error}");
+        runtime.remove(&run).unwrap();
+        drop(runtime);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -255,6 +255,58 @@ impl DurableAgent for Keeps {
 }
 
 #[test]
+fn the_reasons_of_a_hold_and_a_release_have_no_secret() {
+    let dir = Dir::new();
+    let (builder, _) = seeing(&dir, rules());
+    let mut runtime = builder.build().unwrap();
+    let run = runtime.submit::<Login>("look", "a", &login(KEY, 7)).unwrap();
+    runtime.hold(&run, "ada", Some(&format!("the customer pasted {KEY}"))).unwrap();
+    runtime.release(&run, "ada", Some(&format!("it is not {KEY}"))).unwrap();
+    runtime.flush().unwrap();
+    drop(runtime);
+    assert!(is_written(&dir, run.uuid(), "the customer pasted [redacted]"));
+    assert!(is_written(&dir, run.uuid(), "it is not [redacted]"));
+    for (path, bytes) in crate::redaction_everywhere::files_below(&dir.0) {
+        assert!(memchr::memmem::find(&bytes, KEY.as_bytes()).is_none(), "{}", path.display());
+    }
+}
+
+/// A run that is given an object, a step that returns one, and a message that is one.
+async fn keyed(given: Keyed) -> Result<Keyed, TaskError> {
+    let made: Keyed = step("make", || Ok::<_, String>(secret_names())).input(&given).await?;
+    let sent: Keyed = receive("keyed").await?;
+    let mut all = given;
+    all.extend(made.into_iter().chain(sent));
+    receive::<()>("end").await?;
+    Ok(all)
+}
+
+type Keyed = std::collections::BTreeMap<String, u32>;
+
+fn secret_names() -> Keyed {
+    [("sk-1111111111", 1), ("sk-2222222222", 2), ("[redacted]", 3)]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+}
+
+#[test]
+fn names_that_are_secret_stay_different_names() {
+    let dir = Dir::new();
+    let build = || dir.builder().redact(rules()).register("keyed", keyed).build().unwrap();
+    let mut runtime = build();
+    let run = runtime.submit::<Keyed>("keyed", "a", &secret_names()).unwrap();
+    runtime.send(&run, "keyed", &secret_names()).unwrap();
+    wait_until(&mut runtime, || is_written(&dir, run.uuid(), "receive_message"));
+    drop(runtime);
+    let mut runtime = build();
+    assert!(runtime.paused().is_empty(), "{:?}", runtime.paused());
+    runtime.send(&run, "end", &()).unwrap();
+    let names: Vec<(String, u32)> = runtime.wait_for(&run).unwrap().into_iter().collect();
+    let expected = [("[redacted]", 3), ("[redacted] 2", 1), ("[redacted] 3", 2)];
+    assert_eq!(names, expected.map(|(name, value)| (name.to_owned(), value)));
+}
+
+#[test]
 fn there_is_no_snapshot_that_would_lose_a_key() {
     let dir = Dir::new();
     let keeps = |key: String| Keeps(key, false);

@@ -207,7 +207,7 @@ fn area_of(field: &str, call: &str, json: &str) -> Option<Area> {
     let is_blob = json.starts_with("{\"$blob\":");
     match field {
         _ if is_blob || OWN.contains(&field) => None,
-        "name" | "allow" => Some(Area::Words),
+        "name" | "allow" | "why" => Some(Area::Words),
         // What a call is called in the world, or what the program calls something.
         "key" if parse_string(json).is_some_and(|key| Key::parse(&key).is_some()) => None,
         "key" => Some(Area::Words),
@@ -255,7 +255,6 @@ const OWN: &[&str] = &[
     "task",
     "time",
     "uuid",
-    "why",
 ];
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! what becomes of it.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::kind::{Kind, is_moment, kind_of};
 use super::place::{Place, Step};
@@ -323,12 +323,18 @@ impl Walk<'_, '_> {
     }
 
     fn members(&mut self, members: &mut Members<'_>, marked: bool, numbers: bool, each: Each<'_>) {
-        for (name, member) in members {
+        let mut changed = BTreeSet::new();
+        for (at, (name, member)) in members.iter_mut().enumerate() {
             self.named(name, |walk| {
                 let marked = marked || walk.is_meant(true);
                 walk.value(member, marked, numbers, each);
             });
-            self.name(name, each);
+            if self.name(name, each) {
+                changed.insert(at);
+            }
+        }
+        if !changed.is_empty() {
+            tell_apart(members, &changed);
         }
     }
 
@@ -373,14 +379,16 @@ impl Walk<'_, '_> {
     }
 
     /// The name of a member may itself be what is taken out.
-    fn name(&mut self, name: &mut Cow<'_, str>, each: Each<'_>) {
+    /// `true`: the name is another one now.
+    fn name(&mut self, name: &mut Cow<'_, str>, each: Each<'_>) -> bool {
         let mut node = Node::Text(Cow::Owned(name.clone().into_owned()));
         each(Leaf::Words, &mut node, false);
-        if let Node::Text(cleaned) = node
-            && *cleaned != **name
-        {
+        let Node::Text(cleaned) = node else { return false };
+        let is_changed = *cleaned != **name;
+        if is_changed {
             *name = Cow::Owned(cleaned.into_owned());
         }
+        is_changed
     }
 
     fn named(&mut self, name: &str, inside: impl FnOnce(&mut Self)) {
@@ -450,3 +458,20 @@ const TAGS: &[&str] = &[
     "$uuid",
     "$zoneinfo",
 ];
+
+/// Numbers the names that were changed and are another member's now: an object has each name once.
+fn tell_apart(members: &mut Members<'_>, changed: &BTreeSet<usize>) {
+    let kept = members.iter().enumerate().filter(|(at, _)| !changed.contains(at));
+    let mut taken: BTreeSet<String> = kept.map(|(_, (name, _))| name.to_string()).collect();
+    let mut last: BTreeMap<String, usize> = BTreeMap::new();
+    for at in changed {
+        let (name, _) = &mut members[*at];
+        let number = last.entry(name.to_string()).or_insert(1);
+        let mut numbered = name.to_string();
+        while !taken.insert(numbered.clone()) {
+            *number += 1;
+            numbered = format!("{name} {number}");
+        }
+        *name = Cow::Owned(numbered);
+    }
+}

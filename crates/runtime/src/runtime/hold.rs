@@ -334,6 +334,8 @@ impl Runtime {
             return Err(still_busy(uuid, &busy));
         }
         durable_state.journal.released(&mut durable.page, clock, by, why);
+        // What the run does next happens now, and not when it was held.
+        hosted.run.set_clock(clock);
         durable_state.holding.error = None;
         let counts = std::mem::take(&mut durable_state.holding.is_by_limit);
         durable_state.holding.releases =
@@ -411,7 +413,14 @@ impl Runtime {
             return Ok(is_broken);
         }
         let durable = self.durable_mut();
-        if let Some(chain) = durable.held_and_cancelled(uuid)? {
+        let is_held = matches!(
+            durable.runs.get(&uuid),
+            Some(Known::Paused(error, _)) if error.kind() == ErrorKind::RunHeld
+        );
+        if !is_held {
+            return Ok(false);
+        }
+        if let Some(chain) = durable.cancelled_dormant(uuid)? {
             return self.force_end_of_log(uuid, chain).map(|()| true);
         }
         let chain = match durable.runs.get_mut(&uuid) {
@@ -485,14 +494,9 @@ impl Runtime {
 }
 
 impl Durable {
-    /// Where the log of a run ends that is held, not in memory, and was cancelled.
-    fn held_and_cancelled(&self, uuid: Uuid) -> Result<Option<Chain>, TaskError> {
-        let Some(Known::Paused(error, Some(dormant))) = self.runs.get(&uuid) else {
-            return Ok(None);
-        };
-        if error.kind() != ErrorKind::RunHeld {
-            return Ok(None);
-        }
+    /// Where the log of a run ends that is not in memory and was cancelled.
+    pub(crate) fn cancelled_dormant(&self, uuid: Uuid) -> Result<Option<Chain>, TaskError> {
+        let Some(Known::Paused(_, Some(dormant))) = self.runs.get(&uuid) else { return Ok(None) };
         let is_cancelled = match dormant.is_bare() {
             true => self.read_holds(uuid).map_err(log_failed)?.is_cancelled,
             false => dormant.is_cancelled(),

@@ -289,18 +289,7 @@ impl Runtime {
             Request::Release { run, by, why } => {
                 self.release_run(run, &by, why.as_deref()).map(|()| Answer::Done)
             }
-            Request::Cancel { run } => {
-                if self.cancel_held(run)? {
-                    return Ok(Answer::Done);
-                }
-                match self.live(run) {
-                    Ok(id) => self.cancel_run(id),
-                    Err(error) => self.on_dormant(run, error, |dormant, page, clock| {
-                        dormant.cancel(page, clock);
-                    })?,
-                }
-                Ok(Answer::Done)
-            }
+            Request::Cancel { run } => self.cancel_asked(run),
             Request::Settle { run, promise, result } => self.settle(run, promise, result),
             Request::Fork { run, at, fork } => {
                 fork.names().try_for_each(|name| self.refuse_secret("a fork", name))?;
@@ -343,6 +332,28 @@ impl Runtime {
             Request::Decide { key, decision } => self.decide_doubt(&key, decision),
             Request::Encoded(_) => Err(not_encodable()),
         }
+    }
+
+    /// Cancels a run. One that can't be resumed keeps its cancel for later, and ends at once when it is cancelled again.
+    fn cancel_asked(&mut self, run: Uuid) -> Result<Answer, TaskError> {
+        if self.cancel_held(run)? {
+            return Ok(Answer::Done);
+        }
+        let paused = match self.live(run) {
+            Ok(id) => {
+                self.cancel_run(id);
+                return Ok(Answer::Done);
+            }
+            Err(error) => error,
+        };
+        if let Some(chain) = self.durable_mut().cancelled_dormant(run)? {
+            return self.force_end_of_log(run, chain).map(|()| Answer::Done);
+        }
+        self.on_dormant(run, paused, |dormant, page, clock| dormant.cancel(page, clock))?;
+        let warning = format!(
+            "run {run} is paused, so it is cancelled when it can be resumed; to end it now without its cleanup, cancel it again"
+        );
+        Ok(Answer::Warned { answer: Box::new(Answer::Done), warning })
     }
 
     /// The questions of runs that are not running.

@@ -34,6 +34,28 @@ fn a_run_that_is_far_over_its_limit_can_be_cancelled() {
     assert_eq!(wait_error(&mut runtime, &run).kind(), ErrorKind::TaskCancelled);
 }
 
+/// What a run does after it was released happened then, and not when it was held.
+#[test]
+fn a_released_run_ends_later_than_it_was_released() {
+    let dir = Dir::new();
+    let mut runtime = programs(&dir).register("naps", naps).build().unwrap();
+    let run = runtime.submit::<()>("naps", "a", &()).unwrap();
+    runtime.run(sleep(ms(20))).unwrap();
+    runtime.hold(&run, "ada", None).unwrap();
+    runtime.run(sleep(ms(200))).unwrap();
+    runtime.release(&run, "ada", None).unwrap();
+    runtime.wait_for(&run).unwrap();
+    runtime.flush().unwrap();
+    drop(runtime);
+    let log = std::fs::read_to_string(dir.0.join(format!("wal/{}.wal", run.uuid()))).unwrap();
+    let times: Vec<&str> = log.lines().filter_map(|line| line.split("\"ts\":\"").nth(1)).collect();
+    assert!(times.iter().map(|line| &line[..30]).is_sorted(), "{log}");
+}
+
+async fn naps(_: ()) -> Result<(), TaskError> {
+    step("nap", || Ok::<(), String>(std::thread::sleep(ms(60)))).await
+}
+
 /// A task whose cleanup never ends: it starts another one of its kind, and another one.
 struct Clings {
     spawns: bool,

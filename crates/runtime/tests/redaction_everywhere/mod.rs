@@ -71,6 +71,13 @@ fn shown(output: &Output) -> String {
     format!("{}\n{out}\n{err}", output.status)
 }
 
+/// All files below a directory.
+pub(crate) fn files_below(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    files(dir, &mut all);
+    all
+}
+
 fn files(dir: &Path, all: &mut Vec<(PathBuf, Vec<u8>)>) {
     for entry in std::fs::read_dir(dir).expect("it can be listed") {
         let path = entry.expect("it can be read").path();
