@@ -2,6 +2,7 @@
 
 mod dashboard;
 mod modules;
+mod mutations;
 mod packaging;
 #[cfg(test)]
 mod prose;
@@ -52,6 +53,11 @@ const CHORES: &[Chore] = &[
         name: "servers",
         what: "what tests of Rust talk to: PostgreSQL, Redis, NATS, schemathesis",
         run: servers,
+    },
+    Chore {
+        name: "mutations",
+        what: "shows that the tests notice mistakes in the runtime and its log",
+        run: mutations::check,
     },
     Chore {
         name: "dashboard",
@@ -271,8 +277,7 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     shop.step("tests of telemetry", &mut with_feature(shop, "tiffany-daemon/otlp", "otlp"))?;
     packaging::check(shop)?;
     dashboard::check(shop)?;
-    let mut mistakes = with_feature(shop, "tiffany-sim/mutations", "mutations");
-    shop.step("mistakes that the tests must notice", &mut mistakes)?;
+    mutations::check(shop, &[])?;
     // Illegal moves of a task's state are asserted in release builds too.
     let released = ["test", "--release", "--quiet", "-p", "tiffany-kernel", "--lib"];
     shop.step("the kernel's own tests, as released", &mut shop.cargo(released))?;

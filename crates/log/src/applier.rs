@@ -18,7 +18,6 @@ use super::lock::LockTerm;
 use super::removals::Removals;
 use super::settings::Settings;
 use crate::blob_gc::Collecting;
-use crate::mutation::Mutation;
 
 /// The directories of a log.
 #[derive(Clone, Debug)]
@@ -277,10 +276,7 @@ impl Applier {
     /// needed any more.
     pub(crate) fn checkpoint(&mut self, segments: u32) -> Result<u64, LogError> {
         let touched = std::mem::take(&mut self.touched);
-        let files_first = !Mutation::IndexBeforeFiles.is_on();
-        if files_first {
-            self.sync_files(&touched)?;
-        }
+        self.sync_files(&touched)?;
         let mut entries = Vec::with_capacity(touched.runs.len());
         for run in &touched.runs {
             let run = *run;
@@ -304,9 +300,6 @@ impl Applier {
         } else {
             self.append(&frame)?;
             self.index_entries += entries.len();
-        }
-        if !files_first {
-            self.sync_files(&touched)?;
         }
         Ok(upto)
     }

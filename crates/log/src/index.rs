@@ -11,7 +11,6 @@ use tiffany_kernel::Uuid;
 use super::disk::{Barrier, Disk, DiskFile, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::line::Chain;
-use crate::mutation::Mutation;
 
 const MAGIC: &[u8; 8] = b"\x89TFYIDX\n";
 /// Frames have the second version if they say which block must be there, so that a log that was closed can be read by
@@ -277,18 +276,10 @@ impl IndexFile {
         let (path, new) = (commit_dir.join("index"), commit_dir.join("index.new"));
         let file = disk.open(&new, OpenMode::Create).doing("make", &new)?;
         empty(&*file).doing("empty", &new)?;
-        let name_it = || {
-            disk.rename(&new, &path).doing("rename", &new)?;
-            disk.sync_dir(commit_dir, Barrier::IndexName).doing("sync", commit_dir)
-        };
-        if Mutation::IndexNamedFirst.is_on() {
-            name_it()?;
-        }
         file.write_at(whole, 0).doing("write", &new)?;
         file.sync(Barrier::NewIndex).doing("sync", &new)?;
-        if !Mutation::IndexNamedFirst.is_on() {
-            name_it()?;
-        }
+        disk.rename(&new, &path).doing("rename", &new)?;
+        disk.sync_dir(commit_dir, Barrier::IndexName).doing("sync", commit_dir)?;
         Ok(IndexFile { file, path, len: whole.len() as u64 })
     }
 

@@ -28,8 +28,6 @@ mod json;
 mod leftovers;
 mod line;
 mod lock;
-#[doc(hidden)]
-pub mod mutation;
 pub mod not_inherited;
 mod observe;
 mod open_tasks;

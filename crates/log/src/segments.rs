@@ -8,7 +8,6 @@ use super::block::ALIGN;
 use super::disk::{Barrier, Disk, DiskFile, OpenMode};
 use super::error::{Doing, LogError};
 use super::scan::fill;
-use crate::mutation::Mutation;
 
 /// How much is written at once while a segment is made.
 const FILL: usize = 1 << 20;
@@ -100,13 +99,6 @@ impl Segment {
         let path = dir.join(format!("{name:04}-{size}.seg"));
         let new = path.with_extension("seg.new");
         let file = disk.open(&new, OpenMode::Create).doing("make", &new)?;
-        let name_it = || {
-            disk.rename(&new, &path).doing("rename", &new)?;
-            disk.sync_dir(dir, Barrier::SegmentName).doing("sync", dir)
-        };
-        if Mutation::SegmentNamedFirst.is_on() {
-            name_it()?;
-        }
         let zeros = vec![0; FILL.min(size as usize)];
         let mut at = 0;
         while at < size {
@@ -115,9 +107,8 @@ impl Segment {
             at += length as u64;
         }
         file.sync(Barrier::Segment).doing("sync", &new)?;
-        if !Mutation::SegmentNamedFirst.is_on() {
-            name_it()?;
-        }
+        disk.rename(&new, &path).doing("rename", &new)?;
+        disk.sync_dir(dir, Barrier::SegmentName).doing("sync", dir)?;
         Ok(Segment::new(name, path, file, size))
     }
 

@@ -18,7 +18,6 @@ use super::index::RunEntry;
 use super::observe::CommitObserver;
 use super::settings::{Settings, SyncWhen};
 use crate::blob_gc::Collected;
-use crate::mutation::Mutation;
 
 /// So long blobs are looked for when a log is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -148,9 +147,6 @@ impl Writer {
 
     fn checkpoint(&mut self) -> Result<(), LogError> {
         self.try_sync()?;
-        if Mutation::ReleaseBeforeCheckpoint.is_on() {
-            return self.committer.segments.release(self.applier.applied);
-        }
         let upto = self.applier.checkpoint(self.committer.segments.count() as u32)?;
         self.committer.segments.release(upto)
     }

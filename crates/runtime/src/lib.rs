@@ -89,8 +89,6 @@ pub use tiffany_kernel::{
     ErrorKind, Event, EventKind, Handler, Limits, Policy, Priority, Reply, RunId, Site, SystemCall,
     TaskError, TaskInfo, TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
 };
-#[doc(hidden)]
-pub use tiffany_log::mutation;
 pub use tiffany_log::{self as wal, descriptors};
 pub use tiffany_records::request::{Approval, Settlement};
 pub use tiffany_records::{self as history, RunError, redact};

@@ -10,7 +10,6 @@ use tiffany_kernel::Time;
 use crate::clock::Clock;
 use crate::host::inbox::{Inbox, LoopMessage};
 use crate::host::inline::Draws;
-use tiffany_log::mutation::Mutation;
 use tiffany_log::{Batch, Collected, CommitObserver, LogError, LogThread, Notice, Ticket, Writer};
 
 /// Where the log is written.
@@ -155,9 +154,6 @@ impl InlineLog {
     fn submit(&mut self, batch: &mut Batch, now: Time) -> Ticket {
         self.pending.append(batch);
         self.last.0 += 1;
-        if Mutation::NoticeBeforeCommit.is_on() {
-            self.inbox.send(LoopMessage::Logged(Notice::Durable(self.last)));
-        }
         let draws = &self.draws;
         let due = *self.due.get_or_insert_with(|| now + draws.up_to(self.longest));
         if due <= now {

@@ -13,7 +13,6 @@ use crate::run_log::journal::Giver;
 use crate::runtime::Runtime;
 use crate::runtime::durable::Durable;
 use crate::runtime::durable_runs::Ending;
-use tiffany_log::mutation::Mutation;
 use tiffany_log::{LogError, Notice};
 use tiffany_records::errors::log_failed;
 use tiffany_records::request::{Answer, stamped};
@@ -107,9 +106,6 @@ impl Runtime {
                 self.execute(id, Order::Abort(call));
             }
             Order::Commit(call) => durable.after_commit.push(AfterCommit::Committed(call)),
-            Order::Announce(uuid, promise) if Mutation::PromiseBeforeCommit.is_on() => {
-                self.host.inbox.promises().add(uuid, promise.run, true);
-            }
             Order::Announce(uuid, promise) => {
                 durable.after_commit.push(AfterCommit::Announce(uuid, promise))
             }
@@ -128,20 +124,8 @@ impl Runtime {
         if durable.after_commit.is_empty() {
             return;
         }
-        let mut after = std::mem::take(&mut durable.after_commit);
-        if Mutation::AnswerBeforeCommit.is_on() {
-            let early = |after: &mut AfterCommit| matches!(after, AfterCommit::Answer(..));
-            let early: Vec<AfterCommit> = after.extract_if(.., early).collect();
-            early.into_iter().for_each(|after| self.let_go(after));
-        }
+        let after = std::mem::take(&mut durable.after_commit);
         let now = self.host.clock.now();
-        let Some(durable) = &mut self.durable else { return };
-        if Mutation::OutcomeBeforeCommit.is_on()
-            && after.iter().any(|after| matches!(after, AfterCommit::Over(_)))
-        {
-            durable.waiting.push_front((durable.safe, now, after));
-            return self.host.inbox.send(LoopMessage::Logged(Notice::Durable(durable.safe)));
-        }
         if durable.handed_in > durable.safe {
             durable.waiting.push_back((durable.handed_in, now, after));
         } else if after.iter().any(|after| matches!(after, AfterCommit::Over(_))) {
@@ -268,7 +252,6 @@ impl Runtime {
                 let from = if answering == Some(*call) { Giver::Parent } else { Giver::Work };
                 match result {
                     Ok(Value::Unit) => journal.woken(page, tid, clock, step, *call),
-                    _ if Mutation::ResultNotRecorded.is_on() => {}
                     result => {
                         let at = (tid, clock, step);
                         journal.effect_result(page, at, *call, result, from);
@@ -283,11 +266,7 @@ impl Runtime {
                 }
             }
             // Only the first answer counts.
-            Completion::Settle(..) if Mutation::SettlementNotRecorded.is_on() => {}
-            Completion::Message(..) if Mutation::MessageNotRecorded.is_on() => {}
-            Completion::Settle(uuid, result)
-                if durable_state.settled.insert(*uuid) || Mutation::SettledTwice.is_on() =>
-            {
+            Completion::Settle(uuid, result) if durable_state.settled.insert(*uuid) => {
                 journal.settled(page, (clock, step), *uuid, result);
             }
             Completion::Message(name, value) => {

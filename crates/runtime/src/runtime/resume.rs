@@ -36,7 +36,6 @@ use crate::runtime::Runtime;
 use crate::runtime::branch::Branch;
 use crate::runtime::durable::{Durable, DurableState};
 use crate::runtime::durable_runs::{Beginning, Ending, Known};
-use tiffany_log::mutation::Mutation;
 use tiffany_log::{Chain, CurrentTurn, LogError, Payload, RunReader};
 use tiffany_records::RunError;
 use tiffany_records::activity::Data;
@@ -221,9 +220,6 @@ impl Runtime {
         (config.mode, config.recording) = (Mode::Durable, recording(&beginning.recording));
         config.seed = beginning.seed;
         config.rules = rules(&beginning)?;
-        if Mutation::SeedForgotten.is_on() {
-            config.seed += 1;
-        }
         let continued = beginning.continued.as_ref();
         let forked = decoded.forks.last().and_then(|fork| fork.clock);
         let since = forked.or_else(|| continued.and_then(Continued::since));
@@ -474,9 +470,7 @@ impl Runtime {
         }
         durable_state.begun = replay.decoded.begun;
         durable_state.received = replay.decoded.received;
-        if !Mutation::EndWrittenTwice.is_on() {
-            durable_state.journal.has_ends(replay.decoded.ended.into_keys(), replay.decoded.failed);
-        }
+        durable_state.journal.has_ends(replay.decoded.ended.into_keys(), replay.decoded.failed);
         for record in replay.later {
             durable_state.journal.write(&mut durable.page, record);
         }
@@ -525,7 +519,7 @@ impl Runtime {
             true => self.host.inbox.promises().add_shared(uuid, run),
             false => self.host.inbox.promises().add(uuid, run, true),
         }
-        if is_settled && !Mutation::SettlementForgotten.is_on() {
+        if is_settled {
             self.host.inbox.promises().claim(uuid, Some(run), true);
         }
     }

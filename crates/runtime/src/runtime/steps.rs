@@ -25,7 +25,6 @@ use crate::runtime::Runtime;
 use crate::runtime::builder::Builder;
 use crate::runtime::commit::AfterCommit;
 use crate::runtime::step_queue::{Next, Queue};
-use tiffany_log::mutation::Mutation;
 use tiffany_records::activity::{Data, StepData};
 
 /// All steps of a runtime that are not over.
@@ -305,8 +304,7 @@ impl Runtime {
             },
         };
         let Some(Known { key, birth, seed, begun }) = self.identity(call) else { return };
-        let in_doubt =
-            begun.is_open && work.kind == Kind::AtMostOnce && !Mutation::DoubtIgnored.is_on();
+        let in_doubt = begun.is_open && work.kind == Kind::AtMostOnce;
         if in_doubt && !work.holds_in_doubt {
             let message =
                 format!("the process ended while attempt {} was under way", begun.attempt);
@@ -314,8 +312,7 @@ impl Runtime {
             error.add_call(work.name, work.at.clone());
             return self.complete(call.run, Completion::Call(call, Err(error)));
         }
-        let attempt = if Mutation::AttemptsForgotten.is_on() { 0 } else { begun.attempt };
-        let failures = if Mutation::FailuresForgotten.is_on() { 0 } else { begun.failures };
+        let (attempt, failures) = (begun.attempt, begun.failures);
         let is_cut_off = begun.cut_off || begun.is_open;
         let is_held = in_doubt;
         // What a database knows, the next attempt finds there.
@@ -356,10 +353,7 @@ impl Runtime {
             return Some(Known { key, birth: seed, seed, begun: Begun::default() });
         };
         let seq = durable_state.journal.seq_of(call)?;
-        let mut key = durable_state.journal.key_of(call)?.to_string();
-        if Mutation::KeyChanges.is_on() {
-            key = format!("{key}{}", self.host.clock.now().as_nanos() % 10);
-        }
+        let key = durable_state.journal.key_of(call)?.to_string();
         let begun = durable_state.begun.remove(&seq).unwrap_or_default();
         let (birth, seed) = (durable_state.seed, mixed(durable_state.seed ^ mixed(seq)));
         Some(Known { key, birth, seed, begun })
@@ -454,11 +448,8 @@ impl Runtime {
         step.state = State::Uncommitted;
         let (attempt, kind) = (step.attempt, step.work.kind);
         let is_durable = self.write_effect(call, |journal, page, (tid, clock, _)| {
-            if !Mutation::AttemptNotRecorded.is_on() {
-                journal.effect_start(page, tid, clock, call, attempt);
-            }
+            journal.effect_start(page, tid, clock, call, attempt);
         });
-        let is_durable = is_durable && !Mutation::EffectBeforeCommit.is_on();
         match &mut self.durable {
             Some(durable) if is_durable && kind != Kind::Pure => {
                 durable.after_commit.push(AfterCommit::Attempt(call, attempt));
@@ -571,9 +562,7 @@ impl Runtime {
                 self.effects.arm(call, Some(retry_at));
                 self.write_effect(call, |journal, page, (tid, clock, _)| {
                     let failed = (attempt, &error, retry_at);
-                    if !Mutation::FailureNotRecorded.is_on() {
-                        journal.effect_failed(page, (tid, clock), call, failed);
-                    }
+                    journal.effect_failed(page, (tid, clock), call, failed);
                 });
             }
             tried => {

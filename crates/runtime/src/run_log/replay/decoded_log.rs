@@ -11,7 +11,6 @@ use crate::run_log::earlier::Continued;
 use crate::run_log::hold::HoldState;
 use crate::run_log::replay::halt::Means;
 use crate::run_log::snapshot::Snapshot;
-use tiffany_log::mutation::Mutation;
 use tiffany_log::{Fields, LogError, LogLine, Payload, Redactor, Stamp};
 use tiffany_records::call_words::call_shown;
 use tiffany_records::key::{Key, Number, Received};
@@ -246,7 +245,6 @@ impl DecodedLog {
                 let begun = self.begun.entry(checkpoint.of.unwrap_or(0)).or_default();
                 begun.checkpoint = kept.map(Into::into);
             }
-            Record::EffectResult(_) if Mutation::ResultForgotten.is_on() => {}
             Record::EffectResult(result) => self.effect_ended(told, result, fetch)?,
             Record::ApprovalDecided(decided) => {
                 let answer = result(decided.value, decided.error, fetch)?;

@@ -19,7 +19,6 @@ use crate::run_log::replay::decoded_log::{DecodedLog, Recorded, Told, What, unwr
 use crate::run_log::replay::divergence::{Divergence, Made, Trial, part};
 use crate::run_log::replay::dry_run::{Act, act_of};
 use crate::run_log::replay::halt::Halt;
-use tiffany_log::mutation::Mutation;
 use tiffany_log::{Batch, BlobHash, Chain, RecordType, Stamp};
 use tiffany_records::call_words::call_word;
 use tiffany_records::redact::Redactions;
@@ -318,7 +317,7 @@ impl Replay {
             RecordKind::CutShort => !decoded.cut_short.contains(&record.tid),
             RecordKind::OverTime => !decoded.over_time,
             RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_) => {
-                Mutation::EndWrittenTwice.is_on() || !decoded.ended.contains_key(&record.tid)
+                !decoded.ended.contains_key(&record.tid)
             }
             _ => self.is_over(),
         }

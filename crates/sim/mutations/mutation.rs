@@ -1,5 +1,5 @@
-//! Mistakes that a test can put into the runtime and its log, to show that the tests would notice them. There is nothing
-//! of this in a build without the feature `mutations`: the question is then answered by the compiler.
+//! Mistakes that can be switched on in a copy of the runtime and its log, to show that the tests notice them. The product
+//! has nothing of this: `edits.txt` puts the switches into the copy.
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,20 +84,11 @@ impl Mutation {
     ];
 
     /// Whether it is in force on this thread.
-    #[cfg(not(feature = "mutations"))]
-    #[inline(always)]
-    pub fn is_on(self) -> bool {
-        false
-    }
-
-    /// Whether it is in force on this thread.
-    #[cfg(feature = "mutations")]
     pub fn is_on(self) -> bool {
         ACTIVE.get() == Some(self)
     }
 
     /// Does something with this mistake in force, on this thread.
-    #[cfg(feature = "mutations")]
     pub fn during<T>(self, act: impl FnOnce() -> T) -> T {
         struct Off;
         impl Drop for Off {
@@ -111,7 +102,6 @@ impl Mutation {
     }
 }
 
-#[cfg(feature = "mutations")]
 thread_local! {
     static ACTIVE: std::cell::Cell<Option<Mutation>> = const { std::cell::Cell::new(None) };
 }
