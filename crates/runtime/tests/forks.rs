@@ -465,7 +465,7 @@ fn what_must_not_be_done_twice_is_not_done_again_by_a_fork() {
     let fork = runtime.fork(&run, at, Fork::new()).unwrap();
     assert_eq!(runtime.wait_for(&fork).unwrap(), 1, "its parent has the answer");
     drop(runtime);
-    // Without a parent that has one, it is refused, and in doubt if it is allowed.
+    // With a parent that was cut off in the middle, it is in doubt.
     let log: String =
         lines(&dir, &run)[..at as usize].iter().map(|line| format!("{line}\n")).collect();
     let other = Dir::new();
@@ -476,8 +476,7 @@ fn what_must_not_be_done_twice_is_not_done_again_by_a_fork() {
     drop(control);
     let mut runtime = self::runtime(&other);
     let fork = runtime.submit::<u32>("pays", "pays~3", &()).unwrap();
-    assert_eq!(kind(runtime.wait_for(&fork)).0, ErrorKind::NotAllowed);
-    runtime.allow(&fork, ["pay"]).unwrap();
+    // The parent is told that nobody knows, and the fork is given that answer.
     assert_eq!(kind(runtime.wait_for(&fork)).0, ErrorKind::InDoubt);
     assert_eq!(done(&fork), [""; 0]);
     assert_eq!(done(&run), ["pay"]);
@@ -603,6 +602,92 @@ fn a_parent_that_was_cut_between_two_lines_or_emptied_is_damaged() {
             let (why, message) = kind(again);
             assert!(why == ErrorKind::LogFailed && message.contains("TFY0107"), "{message}");
         }
+    }
+}
+
+/// A step that must not be done twice.
+async fn pay_once(number: u32, takes: std::time::Duration) -> Result<u32, TaskError> {
+    let work = move |attempt: tiffany::durable::Attempt| {
+        LEDGER.lock().unwrap().push((attempt.key().to_owned(), "pay"));
+        std::thread::sleep(takes);
+        Ok::<u32, String>(number)
+    };
+    step_with("pay", work).at_most_once().input(&number).await
+}
+
+/// Pays, waits, pays again; and perhaps begins anew then.
+async fn pays_again(begins_anew: bool) -> Result<u32, TaskError> {
+    let first = pay_once(1, ms(0)).await?;
+    receive::<()>("go").await?;
+    let second = pay_once(2, ms(300)).await?;
+    if begins_anew {
+        return tiffany::durable::continue_as(&false).await;
+    }
+    Ok(first + second)
+}
+
+/// What must not be done twice and has begun or ended in the parent since the fork was made is not done by the fork.
+#[test]
+fn a_fork_knows_what_its_parent_has_done_since() {
+    for (restarts, waits) in [(false, true), (true, true), (false, false)] {
+        let dir = Dir::new();
+        let build = || dir.builder().register("pays_again", pays_again).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<u32>("pays_again", "a", &false).unwrap();
+        while !lines(&dir, &run).join("").contains("EffectResult") {
+            rest(&mut runtime);
+        }
+        let at = record(&dir, &run, 1, "EffectResult");
+        let fork = runtime.fork(&run, at, Fork::new().allow("*")).unwrap();
+        runtime.send(&run, "go", &()).unwrap();
+        match waits {
+            true => assert_eq!(runtime.wait_for(&run).unwrap(), 3),
+            false => {
+                while done(&run).len() < 2 {
+                    rest(&mut runtime)
+                }
+            }
+        }
+        if restarts {
+            drop(runtime);
+            runtime = build();
+        }
+        runtime.send(&fork, "go", &()).unwrap();
+        match waits {
+            true => assert_eq!(runtime.wait_for(&fork).unwrap(), 3, "its parent has the answer"),
+            false => assert_eq!(kind(runtime.wait_for(&fork)).0, ErrorKind::InDoubt),
+        }
+        assert_eq!(done(&fork), [""; 0]);
+        assert_eq!(runtime.wait_for(&run).unwrap(), 3);
+    }
+}
+
+/// The records of another generation have the numbers of this one, and say nothing about it.
+#[test]
+fn a_fork_takes_no_answers_of_another_generation() {
+    for restarts in [false, true] {
+        let dir = Dir::new();
+        let build = || dir.builder().register("pays_again", pays_again).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<u32>("pays_again", "a", &true).unwrap();
+        while !lines(&dir, &run).join("").contains("EffectResult") {
+            rest(&mut runtime);
+        }
+        let at = record(&dir, &run, 1, "EffectResult");
+        let fork = runtime.fork(&run, at, Fork::new().allow("*")).unwrap();
+        runtime.send(&run, "go", &()).unwrap();
+        while !lines(&dir, &run).join("").contains("\"gen\":2") {
+            rest(&mut runtime);
+        }
+        if restarts {
+            drop(runtime);
+            runtime = build();
+        }
+        runtime.send(&fork, "go", &()).unwrap();
+        let (why, message) = kind(runtime.wait_for(&fork));
+        assert_eq!(why, ErrorKind::NotAllowed, "{message}");
+        assert!(message.contains("it is in generation 2 by now"), "{message}");
+        assert_eq!(done(&fork), [""; 0]);
     }
 }
 

@@ -10,7 +10,6 @@ mod read;
 mod server;
 mod who_has;
 
-
 pub(crate) use door::{Takes, guarded};
 pub(crate) use peers::Peer;
 pub(crate) use problem::{Answered, Problem};

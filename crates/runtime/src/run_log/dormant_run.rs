@@ -388,7 +388,7 @@ fn first_answer(
     Ok(answer.and_then(|answer| decode(&answer.borrow::<Json>()?.0).ok()))
 }
 
-fn is_at_most_once(about: &str, fetch: Fetch<'_>) -> Result<bool, LogError> {
+pub(crate) fn is_at_most_once(about: &str, fetch: Fetch<'_>) -> Result<bool, LogError> {
     #[derive(Deserialize)]
     struct About {
         kind: Option<String>,

@@ -6,12 +6,16 @@ use tiffany_kernel::{
     CallRef, Completion, EffectWork, ErrorKind, Order, TaskError, Tid, Uuid, Value,
 };
 
-use crate::run_log::fork::inheritance::{Answer, Calls, Inheritance, Unread, effects};
+use crate::run_log::dormant_run::is_at_most_once;
+use crate::run_log::fork::inheritance::{Answer, Calls, Inheritance, Read, Unread, effects};
 use crate::run_log::fork::{ALL, no_fork};
 use crate::run_log::replay::decoded_log::{DecodedLog, ForkPoint};
+use crate::run_log::replay::read::fetch;
 use crate::runtime::Runtime;
 use crate::runtime::durable::Durable;
 use crate::runtime::durable_runs::Known;
+use tiffany_log::{LogError, Payload};
+use tiffany_records::key::LogEnd;
 use tiffany_records::redact::shown;
 
 /// What there is to a run that is a fork.
@@ -31,6 +35,10 @@ pub(crate) struct Branch {
     pub(crate) answering: Option<CallRef>,
     /// What it needs and may not do.
     refused: Vec<(CallRef, EffectWork)>,
+    /// Where its parent's log ended when it was read; `None` if that isn't known.
+    read_to: Option<LogEnd>,
+    /// Steps that wait until the parent's log is read once more, because the parent has gone on since.
+    unsure: Vec<(CallRef, EffectWork)>,
 }
 
 impl Branch {
@@ -38,6 +46,8 @@ impl Branch {
     pub(crate) fn of(decoded: &DecodedLog, durable: &Durable) -> Option<Box<Branch>> {
         let point = decoded.forks.last()?.clone();
         let calls = effects(decoded);
+        // A parent that is running has gone further than its file; that is looked at when the fork needs it.
+        let read_to = end_of_finished(durable, point.parent);
         let (answers, unread) = inheritance(&point, &calls, durable);
         let allowed = match unread {
             None => decoded.allowed.clone(),
@@ -53,6 +63,8 @@ impl Branch {
             due: BTreeMap::new(),
             answering: None,
             refused: Vec::new(),
+            read_to,
+            unsure: Vec::new(),
         }))
     }
 
@@ -102,7 +114,7 @@ fn inheritance(
         Some(Known::Removed) => Err("it was removed".to_owned()),
         // What is left of it may look whole.
         Some(Known::Paused(damage, None)) => Err(damage.message().to_owned()),
-        _ => durable.read(parent, |_| false).map_err(|error| error.to_string()),
+        _ => read_parent(durable, parent).map_err(|error| error.to_string()),
     };
     match Inheritance::of(fork, calls, &read) {
         Ok(answers) => (answers, None),
@@ -110,7 +122,41 @@ fn inheritance(
     }
 }
 
+fn read_parent(durable: &Durable, parent: Uuid) -> Result<Read, LogError> {
+    let decoded = durable.read(parent, |_| false)?;
+    let fetch = |payload: &Payload<'_>| fetch(&*durable.disk, &durable.root, payload);
+    let mut in_doubt = BTreeSet::new();
+    for call in decoded.calls.values().flatten() {
+        let is_open = decoded.begun.get(&call.seq).is_some_and(|begun| begun.is_open);
+        if is_open && is_at_most_once(call.field("about").unwrap_or_default(), &fetch)? {
+            in_doubt.insert(call.seq);
+        }
+    }
+    Ok(Read { decoded, in_doubt })
+}
+
+/// Where the log of a run ends that has ended.
+fn end_of_finished(durable: &Durable, run: Uuid) -> Option<LogEnd> {
+    match durable.runs.get(&run) {
+        Some(Known::Over(end, _)) => Some(*end),
+        _ => None,
+    }
+}
+
 impl Runtime {
+    /// Where the log of a run ends by now, as far as that is known without reading it.
+    fn end_of_log(&self, run: Uuid) -> Option<LogEnd> {
+        let durable = self.durable.as_ref()?;
+        match durable.runs.get(&run)? {
+            Known::Live(id) => {
+                let hosted = &self.runs[*self.places.get(id)?];
+                Some(LogEnd::of(&hosted.durable_state.as_ref()?.journal.chain))
+            }
+            Known::Paused(_, Some(dormant)) => Some(dormant.stand()),
+            _ => end_of_finished(durable, run),
+        }
+    }
+
     /// An effect is asked for. It is given back if it is to be done.
     pub(crate) fn ask_parent(
         &mut self,
@@ -118,6 +164,9 @@ impl Runtime {
         call: CallRef,
         effect: EffectWork,
     ) -> Option<EffectWork> {
+        let durable_state = self.runs[place].durable_state.as_ref();
+        let parent = durable_state.and_then(|it| it.branch.as_ref()).map(|it| it.parent());
+        let parents_end = parent.and_then(|parent| self.end_of_log(parent));
         let hosted = &mut self.runs[place];
         let (Some(durable_state), Some(durable)) = (&mut hosted.durable_state, &mut self.durable)
         else {
@@ -128,13 +177,20 @@ impl Runtime {
         let tid = hosted.run.caller(call).unwrap_or(Tid(1));
         let about = effect.about.as_deref().unwrap_or_default();
         let what = (effect.name, about);
-        let answer = branch.answers.take((record, tid), what, &mut branch.calls);
-        if let Some(Answer { order, result }) = answer {
-            branch.due.insert(order, (call, result));
+        if !branch.answers.has((record, tid), what, &branch.calls) && branch.read_to != parents_end
+        {
+            branch.unsure.push((call, effect));
             return None;
         }
-        if branch.allows(effect.name) {
-            return Some(effect);
+        let answer = branch.answers.take((record, tid), what, &mut branch.calls);
+        let is_allowed = branch.allows(effect.name);
+        match answer {
+            Some(Answer { order, result, is_in_doubt }) if is_allowed || !is_in_doubt => {
+                branch.due.insert(order, (call, result));
+                return None;
+            }
+            None if is_allowed => return Some(effect),
+            _ => {}
         }
         let begun = durable_state.begun.entry(record).or_default();
         if !std::mem::replace(&mut begun.is_refused, true) {
@@ -157,11 +213,13 @@ impl Runtime {
         {
             branch.due.retain(|_, (waits, _)| *waits != call);
             branch.refused.retain(|(waits, _)| *waits != call);
+            branch.unsure.retain(|(waits, _)| *waits != call);
         }
     }
 
     /// Gives a fork that has nothing else to do the next answer of its parent.
     pub(crate) fn inherit(&mut self, place: usize) {
+        self.ask_parent_again(place);
         while let Some(hosted) = self.runs.get_mut(place)
             && !hosted.run.is_ready()
             && let Some(branch) = hosted
@@ -209,22 +267,42 @@ impl Runtime {
         }
         hosted.run.set_clock(now);
         durable_state.journal.effects_allowed(&mut durable.page, hosted.run.clock(), names);
-        branch.allowed.extend(names.iter().cloned());
         let refused = std::mem::take(&mut branch.refused);
         self.look_at_parent_again(place);
-        for (call, effect) in refused {
-            if let Some(effect) = self.ask_parent(place, call, effect) {
-                self.execute(id, Order::Start(call, effect));
-            }
-        }
+        let branch = self.runs[place].durable_state.as_mut().and_then(|it| it.branch.as_mut());
+        branch.into_iter().for_each(|branch| branch.allowed.extend(names.iter().cloned()));
+        self.start_where_parent_has_none(place, refused);
         self.inherit(place);
         self.hand_in();
         Ok(())
     }
 
+    /// Reads the parent's log again for steps that wait for that.
+    fn ask_parent_again(&mut self, place: usize) {
+        let branch = self.runs.get_mut(place).and_then(|hosted| {
+            hosted.durable_state.as_mut().and_then(|durable_state| durable_state.branch.as_mut())
+        });
+        let unsure = branch.map(|branch| std::mem::take(&mut branch.unsure)).unwrap_or_default();
+        if !unsure.is_empty() {
+            self.look_at_parent_again(place);
+            self.start_where_parent_has_none(place, unsure);
+            self.hand_in();
+        }
+    }
+
+    fn start_where_parent_has_none(&mut self, place: usize, steps: Vec<(CallRef, EffectWork)>) {
+        for (call, effect) in steps {
+            if let Some(effect) = self.ask_parent(place, call, effect) {
+                self.execute(call.run, Order::Start(call, effect));
+            }
+        }
+    }
+
     /// A parent that goes on may have answers that it did not have when the fork was made.
     fn look_at_parent_again(&mut self, place: usize) {
         self.hand_in();
+        let parent = self.runs[place].durable_state.as_ref().and_then(|it| it.branch.as_ref());
+        let read_to = parent.map(|branch| branch.parent()).and_then(|run| self.end_of_log(run));
         let (Some(durable_state), Some(durable)) =
             (&mut self.runs[place].durable_state, &mut self.durable)
         else {
@@ -233,7 +311,12 @@ impl Runtime {
         if let Some(branch) = &mut durable_state.branch
             && durable.log.catch_up().is_ok()
         {
+            let was_read = branch.unread.is_none();
             (branch.answers, branch.unread) = inheritance(&branch.point, &branch.calls, durable);
+            branch.read_to = read_to;
+            if was_read && branch.unread.is_some() {
+                branch.allowed.clear();
+            }
         }
     }
 }

@@ -3,10 +3,10 @@
 //! A call of the fork and one of its parent are the same if they are the same record, or, beyond where the two part, if they are made by the same task with the same
 //! name and input, the first by the first, the second by the second.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::value::RawValue;
-use tiffany_kernel::{CallKind, TaskError, Tid, Uuid, Value};
+use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid, Uuid, Value};
 
 use crate::run_log::replay::decoded_log::{DecodedLog, ForkPoint, Recorded, What};
 use tiffany_log::BlobHash;
@@ -20,6 +20,20 @@ pub(crate) struct Answer {
     /// What came first has the smaller number; answers of elder parents come after all others.
     pub(crate) order: (usize, usize),
     pub(crate) result: Result<Value, TaskError>,
+    /// The parent has begun a step that must not be done twice, and has no result. So this is what the fork is told if it
+    /// may do the step; if not, it waits, for the parent may have a result later.
+    pub(crate) is_in_doubt: bool,
+}
+
+impl Answer {
+    fn in_doubt(parent: Uuid, (depth, record): (usize, u64)) -> Answer {
+        let message =
+            format!("run {parent}, from which this one was forked, has begun it and has no result");
+        let result = Err(TaskError::new(ErrorKind::InDoubt, message));
+        // After all answers that the parent was given.
+        let order = (depth, usize::MAX / 2 + record as usize);
+        Answer { order, result, is_in_doubt: true }
+    }
 }
 
 /// A run that has answers for a fork, and whose log can't be read.
@@ -44,8 +58,14 @@ type Call = (Tid, String, String);
 /// The effects that a run has asked for, by their records.
 pub(crate) type Calls = BTreeMap<u64, Call>;
 
+/// The log of a run, and the steps in it that must not be done twice, have begun and have no result.
+pub(crate) struct Read {
+    pub(crate) decoded: DecodedLog,
+    pub(crate) in_doubt: BTreeSet<u64>,
+}
+
 /// How the log of a run is read, or why that fails.
-pub(crate) type Read<'a> = &'a dyn Fn(Uuid) -> Result<DecodedLog, String>;
+pub(crate) type Reader<'a> = &'a dyn Fn(Uuid) -> Result<Read, String>;
 
 impl Inheritance {
     /// Of a fork that has asked for these effects. The answers of a parent that can't be read are unknown; so are those
@@ -53,7 +73,7 @@ impl Inheritance {
     pub(crate) fn of(
         fork: &ForkPoint,
         calls: &Calls,
-        read: Read<'_>,
+        read: Reader<'_>,
     ) -> Result<Inheritance, Unread> {
         Inheritance::at_depth(fork, calls, read, 0)
     }
@@ -61,14 +81,23 @@ impl Inheritance {
     fn at_depth(
         fork: &ForkPoint,
         calls: &Calls,
-        read: Read<'_>,
+        read: Reader<'_>,
         depth: usize,
     ) -> Result<Inheritance, Unread> {
         let parent = fork.parent;
         if depth >= DEEPEST {
             return Err(Unread { parent, why: format!("it is {DEEPEST} forks away") });
         }
-        let parent = read(parent).map_err(|why| Unread { parent, why })?;
+        let unread = |why| Unread { parent, why };
+        let Read { decoded: parent, in_doubt } = read(parent).map_err(unread)?;
+        let generation = parent.beginning.generation;
+        if generation != fork.generation {
+            let why = format!(
+                "it is in generation {generation} by now, and the fork was made in generation {}",
+                fork.generation
+            );
+            return Err(unread(why));
+        }
         let asked = effects(&parent);
         let elder = parent.forks.last();
         let elder = elder.map(|fork| Inheritance::at_depth(fork, &asked, read, depth + 1));
@@ -81,11 +110,14 @@ impl Inheritance {
                 What::Woken { of } => (*of, Ok(Value::Unit)),
                 _ => continue,
             };
-            given.insert(of, Answer { order: (depth, at), result });
+            given.insert(of, Answer { order: (depth, at), result, is_in_doubt: false });
         }
         let mut to_come: BTreeMap<Call, VecDeque<Option<Answer>>> = BTreeMap::new();
         for (record, call) in asked.into_iter().filter(|(record, _)| *record > fork.at) {
-            to_come.entry(call).or_default().push_back(given.get(&record).cloned());
+            let answer = given.get(&record).cloned();
+            let begun =
+                in_doubt.contains(&record).then(|| Answer::in_doubt(fork.parent, (depth, record)));
+            to_come.entry(call).or_default().push_back(answer.or(begun));
         }
         for (call, mut answers) in left {
             to_come.entry(call).or_default().append(&mut answers);
@@ -101,6 +133,30 @@ impl Inheritance {
         Ok(inheritance)
     }
 
+    /// Whether there is an answer to a call, whose record has this number.
+    pub(crate) fn has(
+        &self,
+        (record, tid): (u64, Tid),
+        (name, about): (&str, &str),
+        calls: &Calls,
+    ) -> bool {
+        if calls.contains_key(&record) {
+            return self.by_record.contains_key(&record);
+        }
+        let answers = self.to_come.get(&self.key_of(tid, name, about));
+        answers.and_then(VecDeque::front).is_some_and(Option::is_some)
+    }
+
+    /// The call as this has it: by its input, or by the hash of a large one.
+    fn key_of(&self, tid: Tid, name: &str, about: &str) -> Call {
+        let call = (tid, name.to_owned(), canonical(about));
+        let large = (tid, name.to_owned(), blob(&BlobHash::of(about.as_bytes()).to_string()));
+        match !self.to_come.contains_key(&call) && self.to_come.contains_key(&large) {
+            true => large,
+            false => call,
+        }
+    }
+
     /// The answer to a call, whose record has this number; the call is noted.
     pub(crate) fn take(
         &mut self,
@@ -111,13 +167,7 @@ impl Inheritance {
         if calls.contains_key(&record) {
             return self.by_record.remove(&record);
         }
-        let mut call = (tid, name.to_owned(), canonical(about));
-        if !self.to_come.contains_key(&call) {
-            let large = (tid, name.to_owned(), blob(&BlobHash::of(about.as_bytes()).to_string()));
-            if self.to_come.contains_key(&large) {
-                call = large;
-            }
-        }
+        let call = self.key_of(tid, name, about);
         let answer = self.pop(&call);
         calls.insert(record, call);
         answer

@@ -37,6 +37,10 @@ pub(crate) struct Beginning {
     pub(crate) language: Option<String>,
     /// What there was before, if this is a later generation.
     pub(crate) continued: Option<Continued>,
+    /// The generation that the log has.
+    pub(crate) generation: u32,
+    /// The generation of the run that it is a fork of.
+    forked_generation: u32,
 }
 
 /// A recorded call that concerned the world. What it was about is looked up when it is compared.
@@ -98,6 +102,8 @@ pub(crate) struct ForkPoint {
     /// The run it was forked from, and the record there.
     pub(crate) parent: Uuid,
     pub(crate) at: u64,
+    /// The generation of that run that the record is of.
+    pub(crate) generation: u32,
     /// How many random numbers it had drawn since the last fork, and where they come from after that.
     pub(crate) draws: u64,
     pub(crate) seed: u64,
@@ -213,7 +219,10 @@ impl DecodedLog {
         self.last = line.seq;
         let told = (line.seq, clock);
         match &Record::read(line) {
-            Record::RunStart(start) => self.begin(start, clock, fetch)?,
+            Record::RunStart(start) => {
+                self.begin(start, clock, fetch)?;
+                self.beginning.generation = line.generation().unwrap_or(1);
+            }
             Record::Snapshot(snapshot) => self.begin_with(line.seq, snapshot),
             Record::TaskSpawn(_) => self.add_call(line, CallKind::Spawn, clock),
             Record::TaskYield(call) => self.called(line, call, clock),
@@ -363,6 +372,11 @@ impl DecodedLog {
             started: clock,
             language: start.language.map(|record::Json(json)| json.to_owned()),
             continued: start.continued.and_then(|record::Json(json)| decode(json).ok()),
+            generation: 1,
+            forked_generation: start
+                .fork
+                .and_then(|record::Json(json)| forked_generation(json))
+                .unwrap_or(1),
         };
         if let Some(continued) = &self.beginning.continued {
             self.received = continued.received();
@@ -392,7 +406,8 @@ impl DecodedLog {
         let (at, draws) = (forked.at.unwrap_or(0), std::mem::take(&mut self.draws));
         let seed = forked.seed.and_then(|seed| seed.get()).unwrap_or(0);
         let clock = line.stamp().map(|stamp| Time::from_nanos(stamp.unix_nanos()));
-        self.forks.push(ForkPoint { parent, at, draws, seed, clock });
+        let generation = self.beginning.forked_generation;
+        self.forks.push(ForkPoint { parent, at, generation, draws, seed, clock });
         self.hold = HoldState::default();
         self.allowed = forked.names().into_iter().collect();
         self.inherited = self.promises.clone();
@@ -568,4 +583,14 @@ fn result(
         Some(error) => Ok(Err(decode(&error).unwrap_or_else(|unreadable| unreadable))),
         None => written(value, fetch).map(Ok),
     }
+}
+
+/// The generation in what a fork's first line says of its parent.
+fn forked_generation(json: &str) -> Option<u32> {
+    #[derive(serde::Deserialize)]
+    struct Fork {
+        #[serde(rename = "gen")]
+        generation: Option<u32>,
+    }
+    serde_json::from_str::<Fork>(json).ok()?.generation
 }
