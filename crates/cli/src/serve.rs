@@ -143,7 +143,7 @@ fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<Ended, ServeErro
     }
     match json {
         true => print(&json!({ "event": "ended", "cut_off": true }).to_string()),
-        false => print("ended; steps that were cut off are done relaunch, or are in doubt"),
+        false => print("ended; steps that were cut off are done again, or are in doubt"),
     }
     Ok(Ended::StepsCutOff)
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// How a program is started once more.
@@ -13,6 +13,8 @@ pub struct Relaunch {
     program: OsString,
     arguments: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
+    /// The working directory, before the program's own code could change it.
+    dir: Option<PathBuf>,
 }
 
 /// What is in the environment may be secret.
@@ -29,7 +31,8 @@ impl fmt::Debug for Relaunch {
 impl Relaunch {
     /// A program with these arguments.
     pub fn new(program: impl Into<OsString>) -> Relaunch {
-        Relaunch { program: program.into(), arguments: Vec::new(), env: Vec::new() }
+        let dir = std::env::current_dir().ok();
+        Relaunch { program: program.into(), arguments: Vec::new(), env: Vec::new(), dir }
     }
 
     /// The same with more arguments.
@@ -67,6 +70,9 @@ impl Relaunch {
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
         command
     }
 }

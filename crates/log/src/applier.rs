@@ -2,6 +2,7 @@
 //! time those are synced, so that segments can be used again. It can lag behind the first half; then it writes
 //! more at once.
 
+use crate::blob_gc::Garbage;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,6 +93,7 @@ pub(crate) struct Applier {
     pub(crate) unerased: BTreeSet<Uuid>,
     /// Whether one of them may have left blobs.
     pub(crate) leaves_blobs: bool,
+    pub(crate) garbage: Garbage,
     /// A search for blobs that nobody names.
     pub(crate) collecting: Option<Collecting>,
     /// Who wants to know that files have grown.
@@ -138,6 +140,7 @@ impl Applier {
                     self.leaves_blobs |= newest.contains_key(&run);
                     self.note_unerased(run, &self.places.run_file(run));
                 }
+                self.garbage.is_possible |= entry.seq > 0 && entry.generation < generation;
                 entry.take(part, offset);
                 self.touch(run, entry);
                 let known = newest.get(&run).filter(|at| shares[**at].generation == generation);
@@ -268,6 +271,7 @@ impl Applier {
             empty(&*file).doing("empty", &path)?;
             file.write_at(content, 0).doing("write", &path)?;
         }
+        self.garbage.stored += content.len() as u64;
         self.touched.add_blob(file, self.settings.single_syncs);
         Ok(())
     }

@@ -64,13 +64,16 @@ enum Stage {
 
 impl Erasure {
     /// Begins, or says when to begin, if there is a reason.
-    fn look(&mut self, applier: &Applier) {
+    fn look(&mut self, applier: &mut Applier) {
         if !matches!(self.stage, Stage::Idle) {
             return;
         }
         if self.next.is_some() {
             self.begin(applier);
-        } else if self.due.is_none() && !self.is_blocked && !applier.unerased.is_empty() {
+        } else if self.due.is_none()
+            && !self.is_blocked
+            && (!applier.unerased.is_empty() || applier.is_garbage_worth_it())
+        {
             self.due = Some(Instant::now() + ERASURE_DELAY);
         }
     }
@@ -149,7 +152,7 @@ pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<Joi
     std::thread::Builder::new().name("tiffany-sync".into()).spawn(move || {
         let mut erasure = Erasure::default();
         loop {
-            erasure.look(&applier);
+            erasure.look(&mut applier);
             let Some(work) = next(&shared, &mut erasure) else { break };
             let mut news = News::default();
             match work {

@@ -45,6 +45,17 @@ pub struct Collected {
     pub segments: u64,
 }
 
+/// Blobs of generations that were replaced.
+#[derive(Default)]
+pub(crate) struct Garbage {
+    /// Whether there may be some.
+    pub(crate) is_possible: bool,
+    /// How many bytes of blobs were stored since they were last looked for.
+    pub(crate) stored: u64,
+    /// From how many of these it is worth looking.
+    worth_from: u64,
+}
+
 /// A collection under way.
 pub(crate) struct Collecting {
     /// What is named by any line that was found or has come since.
@@ -224,6 +235,19 @@ impl Applier {
     }
 
     /// Whether a run that went may have left blobs that were not looked for to the end.
+    /// Whether it is worth looking for blobs of generations that were replaced: more was stored than has to be read for it.
+    pub(crate) fn is_garbage_worth_it(&mut self) -> bool {
+        let least = self.settings.garbage_bytes;
+        let Garbage { is_possible, stored, worth_from } = &mut self.garbage;
+        if !*is_possible || *stored < (*worth_from).max(least) {
+            return false;
+        }
+        *worth_from = self.runs.values().map(|known| known.entry.len).sum::<u64>().max(least);
+        let is_worth_it = *stored >= *worth_from;
+        self.leaves_blobs |= is_worth_it;
+        is_worth_it
+    }
+
     pub(crate) fn may_leave_blobs(&self) -> bool {
         self.leaves_blobs || self.collecting.is_some()
     }
@@ -246,6 +270,7 @@ impl Applier {
             Some(collecting) => Ok(collecting),
             None => {
                 self.leaves_blobs = false;
+                self.garbage = Garbage::default();
                 Collecting::begin(&*self.disk, &self.places)
             }
         };

@@ -1,6 +1,7 @@
 //! Opening a log: what a crash left is read, the files of the runs are compared with it (`reconcile.rs`), and all of
 //! it is synced before the first new commit. Doing it twice, or being stopped in the middle, changes nothing.
 
+use crate::blob_gc::Garbage;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -247,6 +248,7 @@ impl Writer {
             touched: Touched::default(),
             // What the runs that are to be erased named is not known any more.
             leaves_blobs: !unerased.is_empty() || has_leftovers,
+            garbage: Garbage::default(),
             unerased,
             collecting: None,
             followers: Arc::default(),

@@ -42,6 +42,9 @@ pub struct Settings {
     pub backlog_bytes: usize,
     /// Up to this many files are synced one by one; more are synced by one sync of the file system.
     pub single_syncs: usize,
+    /// When runs that began a new generation may have left blobs that no run names, and this many bytes of blobs were stored
+    /// since, those blobs are looked for and removed. It is more where reading the runs is more than that.
+    pub garbage_bytes: u64,
     /// How many entries the index may have beyond twice the number of runs before it is written anew.
     pub index_slack: usize,
 }
@@ -58,6 +61,7 @@ impl Default for Settings {
             descriptor_timeout: Duration::from_secs(30),
             backlog_bytes: 16 << 20,
             single_syncs: 16,
+            garbage_bytes: 64 << 20,
             index_slack: 1024,
         }
     }

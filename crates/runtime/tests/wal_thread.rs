@@ -283,6 +283,33 @@ fn what_a_removed_run_left_is_erased_while_others_commit() {
     }
 }
 
+/// A run that begins anew again and again drops what it had, and nobody has to remove a run for that.
+#[test]
+fn blobs_of_generations_that_were_replaced_are_removed() {
+    let disk = SimDisk::new();
+    let (log, told) = start(&disk, Settings { garbage_bytes: 4_000, ..small() });
+    let mut batch = Batch::with_blob_limit(200);
+    let mut chain = Chain::new(run_id(1));
+    let now = Stamp::from_unix_nanos(0);
+    let begun = Instant::now();
+    let blobs =
+        || disk.paths().iter().filter(|path| path.starts_with(root().join("wal/blobs"))).count();
+    for generation in 0_u32.. {
+        let value = format!("\"{generation}{}\"", "x".repeat(500));
+        batch.line(&mut chain, &now, RecordType::Message, Tid(1)).json("value", &value).end();
+        batch.finish(&chain);
+        wait_for(&told, log.submit(&mut batch)).unwrap();
+        if generation > 100 && blobs() < 50 {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} blobs are there", blobs());
+        chain = chain.next_generation();
+    }
+    log.catch_up();
+    drop(log);
+    assert!(reopened(&disk, small()).contains(&(run_id(1), 1)), "the last one is there");
+}
+
 #[test]
 fn an_erasure_ends_with_the_error_of_a_log_that_fails_meanwhile_or_has_failed() {
     let faults = [Barrier::Index, Barrier::Segment];

@@ -1,4 +1,4 @@
-//! `demo`: a daemon with some workflows, killed again and relaunch, while a ledger in a process of its own sees what is done. At the end the ledger is compared
+//! `demo`: a daemon with some workflows, killed again and again, while a ledger in a process of its own sees what is done. At the end the ledger is compared
 //! with the log, and the daemon goes on for those who want to look at its page.
 
 mod ledger;
@@ -29,7 +29,7 @@ const PART: &str = "TIFFANY_DEMO_PART";
 const PLACE: &str = "TIFFANY_DEMO_DIR";
 const ADDRESS: &str = "TIFFANY_DEMO_ADDRESS";
 
-/// Show a daemon that is killed in the middle of its work, again and relaunch, and see that nothing is lost and nothing done twice.
+/// Show a daemon that is killed in the middle of its work, again and again, and see that nothing is lost and nothing done twice.
 #[derive(Args, Debug)]
 struct Demo {
     /// Where its log and its ledger are kept; a new directory, by default one for temporary files.

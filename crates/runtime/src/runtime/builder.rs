@@ -527,6 +527,8 @@ impl Builder {
         };
         let (mut runtime, log_dir) = self.build_host(clock, entropy, workers)?;
         if let Some(dir) = log_dir {
+            // A step may change the working directory.
+            let dir = std::path::absolute(&dir).unwrap_or(dir);
             runtime.open_log(dir, Arc::new(RealDisk), None)?;
         }
         Ok(runtime)
