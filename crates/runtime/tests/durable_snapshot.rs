@@ -239,6 +239,58 @@ fn a_generation_that_begins_with_a_snapshot_is_travelled_and_forked_like_any_oth
     }
 }
 
+/// Works and sleeps in turn. The work takes longer from the third time on.
+#[derive(Serialize, Deserialize)]
+struct Shifts {
+    worked: u32,
+    sleeps: bool,
+}
+
+impl DurableAgent for Shifts {
+    const NAME: &'static str = "shifts";
+    type Output = u32;
+
+    fn wants(&self) -> TaskStatus<u32> {
+        let worked = self.worked;
+        match self.sleeps {
+            _ if worked == 6 => TaskStatus::Completed(worked),
+            true => TaskStatus::sleep(ms(10)),
+            false => TaskStatus::step(step("work", move || {
+                std::thread::sleep(ms(if worked < 3 { 0 } else { 100 }));
+                Ok::<u32, String>(worked)
+            })),
+        }
+    }
+
+    fn take(&mut self, _: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        self.worked += u32::from(!self.sleeps);
+        self.sleeps = !self.sleeps;
+        Ok(())
+    }
+}
+
+/// A generation may begin while a task sleeps, and go on when it has slept.
+#[test]
+fn a_run_whose_generation_began_in_a_sleep_is_resumed() {
+    for every in 4..10 {
+        let dir = Dir::new();
+        let shifts = |_: ()| Shifts { worked: 0, sleeps: false };
+        let build = || {
+            let builder = dir.builder().snapshot_every(every);
+            builder.register_agent("shifts", shifts).build().unwrap()
+        };
+        let mut runtime = build();
+        let run = runtime.submit::<u32>("shifts", "a", &()).unwrap();
+        for _ in 0..4 {
+            runtime.run(sleep(ms(60))).unwrap();
+            drop(runtime);
+            runtime = build();
+            assert!(runtime.paused().is_empty(), "every {every}: {:?}", runtime.paused());
+        }
+        assert_eq!(runtime.wait_for(&run).unwrap(), 6);
+    }
+}
+
 #[test]
 fn a_step_under_way_keeps_its_key_and_its_attempts() {
     let dir = Dir::new();

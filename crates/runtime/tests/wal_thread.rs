@@ -320,11 +320,12 @@ fn an_erasure_ends_with_the_error_of_a_log_that_fails_meanwhile_or_has_failed() 
         let mut chain = Chain::new(run_id(1));
         line(&mut batch, &mut chain, 5);
         batch.finish(&chain);
-        log.submit(&mut batch);
-        batch.remove(run_id(1));
         wait_for(&told, log.submit(&mut batch)).unwrap();
         log.catch_up();
+        // Before the removal, after which an erasure begins by itself.
         disk.fail_barrier(barrier, 5);
+        batch.remove(run_id(1));
+        drop(wait_for(&told, log.submit(&mut batch)));
         for when in ["meanwhile", "before"] {
             let number = log.collect_blobs();
             let give_up = Instant::now() + Duration::from_secs(20);

@@ -390,10 +390,14 @@ impl<A: Kind> AgentTask for Machine<A> {
         {
             return TaskStatus::Failed(error);
         }
-        if let Some(until) = self.until.take() {
-            return TaskStatus::Waiting(SystemCall::SleepUntil(until));
+        // It is asked also where it slept before: it may note what it wants, to know the answer.
+        match (self.agent.wants(), self.until.take()) {
+            (
+                TaskStatus::Waiting(SystemCall::Sleep(..) | SystemCall::SleepUntil(..)),
+                Some(until),
+            ) => TaskStatus::Waiting(SystemCall::SleepUntil(until)),
+            (wants, _) => wants,
         }
-        self.agent.wants()
     }
 }
 
