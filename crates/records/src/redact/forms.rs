@@ -8,8 +8,26 @@ use tiffany_log::push_base64;
 pub(super) type Form = fn(&str) -> String;
 
 /// All of them. A text without anything to be escaped is the same in most.
-pub const FORMS: [Form; 8] =
-    [as_json, as_ascii_json, as_repr, as_quoted_repr, as_debug, in_address, in_path, as_bytes];
+pub const FORMS: [Form; 18] = [
+    as_json,
+    as_ascii_json,
+    as_upper_ascii_json,
+    as_nested_json,
+    as_repr,
+    as_quoted_repr,
+    as_ascii_repr,
+    as_quoted_ascii_repr,
+    as_bytes_repr,
+    as_quoted_bytes_repr,
+    as_debug,
+    in_address,
+    in_lower_address,
+    in_path,
+    in_lower_path,
+    in_form,
+    in_lower_form,
+    as_bytes,
+];
 
 fn as_json(text: &str) -> String {
     let json = serde_json::to_string(text).unwrap_or_default();
@@ -18,18 +36,29 @@ fn as_json(text: &str) -> String {
 }
 
 fn as_ascii_json(text: &str) -> String {
+    ascii_json(text, |unit| format!("\\u{unit:04x}"))
+}
+
+fn as_upper_ascii_json(text: &str) -> String {
+    ascii_json(text, |unit| format!("\\u{unit:04X}"))
+}
+
+fn ascii_json(text: &str, escaped: impl Fn(u16) -> String) -> String {
     let mut out = String::new();
     for c in as_json(text).chars() {
         match c.is_ascii() {
             true => out.push(c),
             false => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(out, "\\u{unit:04x}");
-                }
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&escaped(*unit)));
             }
         }
     }
     out
+}
+
+/// JSON in a text of JSON.
+fn as_nested_json(text: &str) -> String {
+    as_json(&as_json(text))
 }
 
 /// As Python writes a text between quotes that it does not have in it.
@@ -53,6 +82,44 @@ fn as_repr(text: &str) -> String {
 /// And one that has both kinds of quotes.
 fn as_quoted_repr(text: &str) -> String {
     as_repr(text).replace('\'', "\\'")
+}
+
+/// As Python's `ascii` writes it.
+fn as_ascii_repr(text: &str) -> String {
+    let mut out = String::new();
+    for c in as_repr(text).chars() {
+        let _ = match u32::from(c) {
+            ..0x80 => write!(out, "{c}"),
+            code @ ..0x100 => write!(out, "\\x{code:02x}"),
+            code @ ..0x10000 => write!(out, "\\u{code:04x}"),
+            code => write!(out, "\\U{code:08x}"),
+        };
+    }
+    out
+}
+
+fn as_quoted_ascii_repr(text: &str) -> String {
+    as_ascii_repr(text).replace('\'', "\\'")
+}
+
+/// As Python writes its bytes.
+fn as_bytes_repr(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        let _ = match byte {
+            b'\\' => write!(out, "\\\\"),
+            b'\n' => write!(out, "\\n"),
+            b'\r' => write!(out, "\\r"),
+            b'\t' => write!(out, "\\t"),
+            b' '..=b'~' => write!(out, "{}", char::from(byte)),
+            byte => write!(out, "\\x{byte:02x}"),
+        };
+    }
+    out
+}
+
+fn as_quoted_bytes_repr(text: &str) -> String {
+    as_bytes_repr(text).replace('\'', "\\'")
 }
 
 fn as_debug(text: &str) -> String {
@@ -80,6 +147,35 @@ fn in_path(text: &str) -> String {
     percent(text, "-_.~/")
 }
 
+/// In an address, with small digits.
+fn in_lower_address(text: &str) -> String {
+    lower_digits(&in_address(text))
+}
+
+fn in_lower_path(text: &str) -> String {
+    lower_digits(&in_path(text))
+}
+
+/// As forms of web pages are sent.
+fn in_form(text: &str) -> String {
+    in_address(text).replace("%20", "+")
+}
+
+fn in_lower_form(text: &str) -> String {
+    lower_digits(&in_form(text))
+}
+
+/// The two digits after each `%` as small letters.
+fn lower_digits(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at(part.len().min(2));
+        let _ = write!(out, "%{}{rest}", digits.to_lowercase());
+    }
+    out
+}
+
 fn as_bytes(text: &str) -> String {
     let mut out = Vec::new();
     push_base64(&mut out, text.as_bytes());
@@ -92,21 +188,32 @@ mod tests {
 
     #[test]
     fn a_text_is_written_as_others_write_it() {
-        let text = "pa\"s's\\wörd/\n\u{1}x";
+        let text = "pa\"s's\\wörd/\n\u{1} x";
         let all: Vec<String> = FORMS.iter().map(|form| form(text)).collect();
         assert_eq!(
             all,
             [
-                "pa\\\"s's\\\\wörd/\\n\\u0001x",
-                "pa\\\"s's\\\\w\\u00f6rd/\\n\\u0001x",
-                "pa\"s's\\\\wörd/\\n\\x01x",
-                "pa\"s\\'s\\\\wörd/\\n\\x01x",
-                "pa\\\"s\\'s\\\\wörd/\\n\\u{1}x",
-                "pa%22s%27s%5Cw%C3%B6rd%2F%0A%01x",
-                "pa%22s%27s%5Cw%C3%B6rd/%0A%01x",
-                "cGEicydzXHfDtnJkLwoBeA==",
+                "pa\\\"s's\\\\wörd/\\n\\u0001 x",
+                "pa\\\"s's\\\\w\\u00f6rd/\\n\\u0001 x",
+                "pa\\\"s's\\\\w\\u00F6rd/\\n\\u0001 x",
+                "pa\\\\\\\"s's\\\\\\\\wörd/\\\\n\\\\u0001 x",
+                "pa\"s's\\\\wörd/\\n\\x01 x",
+                "pa\"s\\'s\\\\wörd/\\n\\x01 x",
+                "pa\"s's\\\\w\\xf6rd/\\n\\x01 x",
+                "pa\"s\\'s\\\\w\\xf6rd/\\n\\x01 x",
+                "pa\"s's\\\\w\\xc3\\xb6rd/\\n\\x01 x",
+                "pa\"s\\'s\\\\w\\xc3\\xb6rd/\\n\\x01 x",
+                "pa\\\"s\\'s\\\\wörd/\\n\\u{1} x",
+                "pa%22s%27s%5Cw%C3%B6rd%2F%0A%01%20x",
+                "pa%22s%27s%5cw%c3%b6rd%2f%0a%01%20x",
+                "pa%22s%27s%5Cw%C3%B6rd/%0A%01%20x",
+                "pa%22s%27s%5cw%c3%b6rd/%0a%01%20x",
+                "pa%22s%27s%5Cw%C3%B6rd%2F%0A%01+x",
+                "pa%22s%27s%5cw%c3%b6rd%2f%0a%01+x",
+                "cGEicydzXHfDtnJkLwoBIHg=",
             ]
         );
+        assert_eq!(as_ascii_repr("\u{20ac}\u{1f600}"), "\\u20ac\\U0001f600");
         assert_eq!(as_json("\"\"a\""), "\\\"\\\"a\\\"");
     }
 }
