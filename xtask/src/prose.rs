@@ -211,7 +211,6 @@ mod tests {
         "ARCHITECTURE.md",
         "docs/src/access.md",
         "docs/src/adr/",
-        "docs/src/cli.md",
         "docs/src/crashes.md",
         "docs/src/daemon.md",
         "docs/src/dashboard.md",
