@@ -1,4 +1,4 @@
-"""Tests of captured runs, as ``tiffany capture`` writes them. This module knows nothing about logs."""
+"""Tests of captured runs, as ``tiffany replay --capture`` writes them. This module knows nothing about logs."""
 
 from __future__ import annotations
 

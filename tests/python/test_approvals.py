@@ -216,8 +216,8 @@ def test_the_command_submits_lists_decides_and_denies(tmp_path: Path) -> None:
     assert (ended.code, ended.out) == (1, '"0 EUR"\n'), ended
     assert "TFY0186" in ended.err
     with home.start(*submit, "--id", "r-2", "--approvals", "wait", typed="") as waiting:
-        _until(lambda: '"r-2"' in home.run(*log, "approvals", "--json").out)
-        assert "r-2" in home.run(*log, "ps").ok()
+        _until(lambda: '"r-2"' in home.run(*log, "approve", "--json").out)
+        assert "r-2" in home.run(*log, "ls", "--active").ok()
         decided = home.run(*log, "approve", "r-2", "--because", "clear", "--as", "Ada").ok()
         assert "`all`, by Ada: clear" in decided
         ended = waiting.end()
@@ -268,7 +268,7 @@ def test_who_lets_others_decide_waits_for_them(tmp_path: Path) -> None:
     home.write("app.py", RUN)
     run = ("run", "--wal", "log", "--id", "r-1", "--approvals", "wait", "app.py")
     with home.start(*run, typed="") as waiting:
-        _until(lambda: '"r-1"' in home.run("--dir", "log", "approvals", "--json").out)
+        _until(lambda: '"r-1"' in home.run("--dir", "log", "approve", "--json").out)
         home.run("--dir", "log", "approve", "r-1", "--choice", "half", "--as", "Ada").ok()
         ended = waiting.end()
     assert (ended.code, ended.out) == (0, "half by Ada: None\n"), ended

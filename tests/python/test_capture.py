@@ -68,8 +68,8 @@ def start(home: Home, run: str, *words: str) -> Ended:
     return home.run("run", "--wal", "wal", "--id", run, "shop.py", "ada@example.org", *words)
 
 
-def capture(home: Home, *words: str) -> Ended:
-    return home.run("--app", "shop.py", "--dir", "wal", "capture", *words)
+def capture(home: Home, run: str, *words: str, to: str = "tests") -> Ended:
+    return home.run("--app", "shop.py", "--dir", "wal", "replay", run, "--capture", to, *words)
 
 
 def run_tests(home: Home) -> Ended:
@@ -169,10 +169,10 @@ def test_what_cannot_be_captured_is_told_and_leaves_nothing(home: Home) -> None:
     ]:
         refused = capture(home, *words)
         assert (refused.code, f"error[{code}]" in refused.err) == (exit_code, True), refused
-    plain = home.run("--dir", "wal", "capture", "order-17")
+    plain = home.run("--dir", "wal", "replay", "order-17", "--capture", "tests")
     assert (plain.code, "error[TFY0063]" in plain.err) == (3, True), plain
     edit(home, "1200", 'int(__import__("os").environ.get("CENTS", "1200"))')
-    changed = home.run("--app", "shop.py", "--dir", "wal", "capture", "order-17", CENTS="1")
+    changed = home.run("--app", "shop.py", "--dir", "wal", "replay", "order-17", "--capture", "tests", CENTS="1")
     assert (changed.code, "error[TFY0137]" in changed.err) == (1, True), changed
     assert "record 5" in changed.err
     assert not (home.path / "tests").exists()
@@ -201,7 +201,7 @@ if __name__ == "__main__":
     )
     with home.python("made.py", PYTHONHASHSEED="0") as python:
         assert python.end().ok() == "hello ada\n"
-    refused = home.run("--app", "made.py", "--dir", "made", "capture", "g")
+    refused = home.run("--app", "made.py", "--dir", "made", "replay", "g", "--capture", "tests")
     assert (refused.code, "error[TFY0137]" in refused.err) == (1, True), refused
     assert "`greet`" in refused.err
     assert not (home.path / "tests").exists()
@@ -225,7 +225,7 @@ def test_nothing_is_replaced_unasked(home: Home) -> None:
 def test_where_no_directory_can_be_made_the_error_says_so(home: Home) -> None:
     start(home, "order-17").ok()
     home.write("blocked", "a file where a directory should be")
-    refused = capture(home, "order-17", "--out", "blocked/tests")
+    refused = capture(home, "order-17", to="blocked/tests")
     assert (refused.code, "error[TFY0105]" in refused.err) == (1, True), refused
 
 
@@ -242,7 +242,7 @@ def test_a_broken_test_says_what_is_wrong_and_what_helps(home: Home) -> None:
         told = headline(failed)
         assert failed.code == 1
         assert ("is no " if broken is not None else "there is no golden log") in told, told
-        assert "capture the run anew, by `tiffany capture` with `--force`" in told, told
+        assert "capture the run again with `tiffany replay RUN --capture DIR --force`" in told, told
         assert "--golden-update" not in failed.out, failed.out
         assert "parted ways" not in failed.out, failed.out
         fixture.write_text("")
@@ -278,7 +278,7 @@ async def main(sku):
 """,
     )
     home.run("run", "--wal", "wal", "--id", "t", "tea.py", "tea").ok()
-    words = ["--app", "tea.py", "--dir", "wal", "capture", "t", "--redact", "sku"]
+    words = ["--app", "tea.py", "--dir", "wal", "replay", "t", "--capture", "tests", "--redact", "sku"]
     refused = home.run(*words)
     assert (refused.code, "error[TFY0138]" in refused.err) == (1, True), refused
     assert "still has it at `/" in refused.err, refused.err

@@ -221,7 +221,7 @@ def test_show_and_inspect_know_where_a_task_stands(home: Home) -> None:
     out = home.run("--app", "app.py", "--dir", "wal", "show", "a").ok()
     assert "function    approval" in out
     assert "Blocked(external) at" in out
-    home.run("--app", "app.py", "--dir", "wal", "inspect").ok()
+    home.run("--app", "app.py", "--dir", "wal", "resume", "--dry-run").ok()
     home.run("--dir", "wal", "settle", uuid, '"yes"').ok()
     out = home.run("--app", "app.py", "--dir", "wal", "resume", "a").ok()
     assert '"plan: yes"' in out
@@ -313,7 +313,7 @@ def test_a_run_without_its_code_stays_and_is_spoken_of(home: Home) -> None:
 def test_ctrl_c_while_the_app_is_loaded(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.write("slow.py", "import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
-    with home.start("--app", "slow.py", "--dir", "wal", "check") as started:
+    with home.start("--app", "slow.py", "--dir", "wal", "replay", "--all") as started:
         assert started.line() == "loading"
         started.signal(signal.SIGINT)
         ended = started.end()

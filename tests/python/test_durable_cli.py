@@ -64,7 +64,7 @@ def test_it_lists_shows_and_verifies_and_sends(tmp_path: Path) -> None:
     records = cli(tmp_path, "log", "shop-1")
     made = [record for record in records if record.get("name") == "work"]
     assert made[0]["at"].startswith(f"{__file__}:")
-    cli(tmp_path, "verify")
+    cli(tmp_path, "doctor", "--verify")
     cli(tmp_path, "send", "shop-1", "item", '{"$tuple":[2,2]}')
     with Runtime(wal=tmp_path) as runtime:
         # What comes from outside is plain JSON.

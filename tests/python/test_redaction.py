@@ -57,8 +57,8 @@ def all_that_is_written(home: Path, without: str) -> dict[str, bytes]:
     assert said["stdout of the second"] == b"True\n", said
     wal = home / "wal"
     commands: list[list[str | Path]] = [
-        ["backup", wal, "--to", home / "backup"],
-        ["export", "shop-1", "--dir", wal, "--format", "json", "--output", home / "export.json"],
+        ["backup", "create", home / "backup", "--dir", wal],
+        ["log", "shop-1", "--dir", wal, "--format", "json", "--out", home / "export.json"],
     ]
     for words in commands:
         subprocess.run([sys.executable, "-m", "tiffany", *words], check=True, cwd=HERE)

@@ -59,7 +59,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def step(home: Home, run: str, *words: str) -> dict[str, Any]:
-    command = ("--app", "app.py", "--dir", "wal", "--json", "step", run, *words)
+    command = ("--app", "app.py", "--dir", "wal", "--json", "replay", "--step", run, *words)
     shown: dict[str, Any] = json.loads(home.run(*command).ok())
     return shown
 
@@ -100,7 +100,7 @@ def test_a_failure_has_its_frames_and_opens_in_the_debugger(home: Home) -> None:
     assert "1100 is too much" in task["error"]["message"]
     frame = task["frames"][-1]
     assert (frame["function"], frame["locals"]["total"]) == ("main", "1100")
-    command = ("--app", "app.py", "--dir", "wal", "step", "b", "--pdb")
+    command = ("--app", "app.py", "--dir", "wal", "replay", "--step", "b", "--pdb")
     with home.start(*command, typed="p total\nq\n") as started:
         ended = started.end()
     assert "1100" in ended.out, ended
@@ -132,7 +132,7 @@ def test_the_debugger_opens_at_the_failure_that_nobody_caught(home: Home) -> Non
         file, _, line = task["spawned_at"].rpartition(":")
         wanted = "async def main" if task["tid"] == 1 else "await spawn("
         assert file.endswith("app.py") and wanted in lines[int(line) - 1], task
-    command = ("--app", "app.py", "--dir", "wal", "step", "c", "--pdb")
+    command = ("--app", "app.py", "--dir", "wal", "replay", "--step", "c", "--pdb")
     with home.start(*command, typed="p 'it was ' + caught\nq\n") as started:
         ended = started.end()
     assert "it was caught" in ended.out and ended.code == 0, ended
@@ -142,7 +142,7 @@ def test_in_a_terminal_it_goes_where_it_is_told(home: Home) -> None:
     home.run("run", "--wal", "wal", "--id", "a", "app.py", "tea", "cake").ok()
     seat, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "tiffany", "--app", "app.py", "--dir", "wal", "step", "a"],
+        [sys.executable, "-m", "tiffany", "--app", "app.py", "--dir", "wal", "replay", "--step", "a"],
         cwd=home.path,
         env=environment(NO_COLOR="1"),
         stdin=terminal,
@@ -172,7 +172,7 @@ def test_in_a_terminal_it_goes_where_it_is_told(home: Home) -> None:
 
 def test_there_is_nothing_to_debug_in_a_run_that_did_not_fail(home: Home) -> None:
     home.run("run", "--wal", "wal", "--id", "a", "app.py", "tea").ok()
-    ended = home.run("--app", "app.py", "--dir", "wal", "step", "a", "--pdb")
+    ended = home.run("--app", "app.py", "--dir", "wal", "replay", "--step", "a", "--pdb")
     assert (ended.code, "TFY0082" in ended.err) == (1, True), ended
 
 
@@ -182,13 +182,13 @@ def test_check_and_try_tell_what_an_edit_breaks(home: Home) -> None:
         while '"call":"sleep' not in home.run("--dir", "wal", "--json", "log", "c").out:
             pass
     app = ("--app", "app.py", "--dir", "wal")
-    assert home.run(*app, "check").ok() == "1 run goes on with this program, 0 do not\n"
+    assert home.run(*app, "replay", "--all").ok() == "1 run goes on with this program, 0 do not\n"
     edited = PROGRAM.replace("sleep(0.001)", "sleep(60)")
     home.write("app.py", edited.replace("total = 0\n", "total = await price('new')\n"))
-    checked = home.run(*app, "check")
+    checked = home.run(*app, "replay", "--all")
     assert (checked.code, "TFY0081" in checked.err) == (1, True), checked
     assert "total = await price('new')" in checked.out
-    tried = home.run(*app, "try", "c")
+    tried = home.run(*app, "replay", "--ahead", "c")
     assert tried.code == 1
     assert "patched(" in tried.out, tried
     assert "TFY0036" in tried.err

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     /// Pages that have not been rewritten yet. Whatever is below a directory counts as one.
-    const NOT_YET: &[&str] = &["docs/src/cli.md"];
+    const NOT_YET: &[&str] = &[];
 
     fn root() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -1,11 +1,11 @@
-//! `approvals`, `approve` and `reject`: questions that wait for a person. They are answered by the process that has the directory, or,
+//! `approve`: questions that wait for a person. They are answered by the process that has the directory, or,
 //! where none has it, in the log.
 
 use serde_json::json;
 use tiffany_kernel::{ErrorKind, TaskError, Time};
 
 use super::Done;
-use super::args::{Approvals, Approve, Approved, Reject};
+use super::args::Approve;
 use super::dormant_runs::{Unread, dormant_runs};
 use super::driver::{self, Heard};
 use super::error::{CliError, Ending};
@@ -19,9 +19,9 @@ use tiffany_daemon::shell_word;
 use tiffany_log::{Stamp, View};
 use tiffany_records::key::Key;
 
-pub(super) fn list(place: &Place, mut out: Out, options: &Approvals) -> Done {
+pub(super) fn list(place: &Place, mut out: Out, run: Option<&str>) -> Done {
     let view = place.look()?;
-    let run = options.run.as_deref().map(|name| find(&view, name)).transpose()?;
+    let run = run.map(|name| find(&view, name)).transpose()?;
     let (mut open, mut unread) = read(place, &view)?;
     if let Some(run) = run {
         open.retain(|open| open.run == run.to_string());
@@ -69,7 +69,7 @@ fn how_to_decide(open: &[OpenApproval]) -> Vec<String> {
         let (id, choices) = (id(&simple), &first.choices);
         let says = simple.iter().all(|open| open.choices == *choices);
         let (yes, no) = if says { (&*choices[0], &*choices[1]) } else { ("yes", "no") };
-        lines.push(format!("`approve {id}` says {yes}, `reject {id}` says {no}"));
+        lines.push(format!("`approve {id}` says {yes}, `approve {id} --reject` says {no}"));
     }
     if let [first, ..] = &other[..] {
         let rest = first.choices.iter().skip(1).map(|choice| format!("`{}`", shell_word(choice)));
@@ -83,19 +83,12 @@ fn how_to_decide(open: &[OpenApproval]) -> Vec<String> {
     lines
 }
 
-pub(super) fn approve(place: &Place, out: Out, options: &Approve) -> Done {
-    let ruling = match &options.choice {
+pub(super) fn decide(place: &Place, mut out: Out, of: &Approve) -> Done {
+    let mut ruling = match &of.choice {
         Some(choice) => Ruling::choice(choice),
+        None if of.reject => Ruling::no(),
         None => Ruling::yes(),
     };
-    decide(place, out, &options.of, ruling)
-}
-
-pub(super) fn reject(place: &Place, out: Out, options: &Reject) -> Done {
-    decide(place, out, &options.of, Ruling::no())
-}
-
-fn decide(place: &Place, mut out: Out, of: &Approved, mut ruling: Ruling) -> Done {
     is_log(&place.dir)?;
     if let Some(by) = &of.by {
         ruling = ruling.by(by);

@@ -18,6 +18,11 @@ use tiffany::control::{OpenApproval, Ruling};
 const NOBODY: &str = "nobody was there to ask: the command that waits for the run had no terminal, or was told to deny";
 
 impl ToDoAboutApprovals {
+    /// Whether anything was said about them.
+    pub(super) fn is_given(self) -> bool {
+        self.approvals.is_some() || self.deny_approvals
+    }
+
     /// What is done, in the surroundings of this process: if nothing is said, and nobody is there to ask, what the command does then.
     pub(super) fn manner(self, unasked: AboutApprovals) -> Result<AboutApprovals, Ending> {
         let can_ask = std::io::stdin().is_terminal();
@@ -163,7 +168,7 @@ impl<'a> Questions<'a> {
             None => (line.trim(), None),
         };
         if choice.is_empty() {
-            eprintln!("it stays open: `approve` and `reject` decide it");
+            eprintln!("it stays open: `approve` and `approve --reject` decide it");
             return Ok(());
         }
         let choice = match pick(&approval.choices, choice) {

@@ -1,4 +1,4 @@
-//! `backup` and `restore`: a directory copied while it is in use, and a log made of the copy.
+//! `backup`: a directory copied while it is in use, and a log made of the copy.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::Done;
-use super::args::{Backup, Restore};
+use super::args::{BackupCheck, BackupCreate, BackupRestore};
 use super::error::CliError;
 use super::out::{Out, Style};
 use super::place::{Place, is_log};
@@ -19,8 +19,8 @@ use tiffany_log::backup::{self, Checked, Over, Pace, Taken};
 /// How far one that is gentle stands back for who needs the processor.
 const NICE: i32 = 19;
 
-pub(super) fn backup(place: &Place, mut out: Out, options: &Backup) -> Done {
-    let dir = options.from.as_deref().unwrap_or(&place.dir);
+pub(super) fn create(place: &Place, mut out: Out, options: &BackupCreate) -> Done {
+    let dir = place.dir.as_path();
     is_log(dir)?;
     let pace = match options.rate {
         Some(rate) if rate > 0.0 => Pace::bytes_per_second((rate * 1e6) as u64),
@@ -93,16 +93,20 @@ fn counts(runs: u64, records: u64, blobs: u64, bytes: u64) -> String {
     format!("{parts}, {}", size(bytes))
 }
 
-pub(super) fn restore(mut out: Out, options: &Restore) -> Done {
-    let from = &options.backup;
-    let (checked, to) = match &options.to {
-        Some(to) => {
-            let over = if options.force { Over::OldLog } else { Over::Nothing };
-            (backup::restore(Arc::new(RealDisk), from, to, over)?.backup, Some(to))
-        }
-        None => (backup::check(&RealDisk, from)?, None),
-    };
-    let Checked { taken, runs, records, blobs, bytes, damaged, .. } = &checked;
+pub(super) fn restore(out: Out, options: &BackupRestore) -> Done {
+    let (from, to) = (&options.backup, &options.to);
+    let over = if options.force { Over::OldLog } else { Over::Nothing };
+    let restored = backup::restore(Arc::new(RealDisk), from, to, over)?;
+    report(out, from, &restored.backup, Some(to))
+}
+
+pub(super) fn check(out: Out, options: &BackupCheck) -> Done {
+    let checked = backup::check(&RealDisk, &options.backup)?;
+    report(out, &options.backup, &checked, None)
+}
+
+fn report(mut out: Out, from: &Path, checked: &Checked, to: Option<&Path>) -> Done {
+    let Checked { taken, runs, records, blobs, bytes, damaged, .. } = checked;
     if out.json {
         let to = to.map(|to| to.to_string_lossy());
         out.json(&json!({

@@ -1,11 +1,11 @@
-//! `capture`: a test with the log of a run as its fixture. The test of a program in Rust runs the program's own command line; that of another language is made by
+//! `replay --capture`: a test with the log of a run as its fixture. The test of a program in Rust runs the program's own command line; that of another language is made by
 //! the language.
 
 use std::path::Path;
 
 use serde_json::json;
 
-use super::args::Capture;
+use super::args::CaptureOptions;
 use super::error::{CliError, Ending};
 use super::guest::{TestFile, TestOf};
 use super::out::{Out, Style};
@@ -19,15 +19,16 @@ use tiffany_log::LogError;
 pub(super) fn capture(
     place: Place,
     mut out: Out,
-    options: &Capture,
+    (run, dir): (&str, &Path),
+    options: &CaptureOptions,
     started: &Started<'_>,
 ) -> Done {
     place.need_program("capture a run")?;
     let mut rules = options.redact.iter();
     let redaction = rules.try_fold(Redaction::new(), |redaction, rule| redaction.field(rule))?;
     let redaction = options.leave.iter().try_fold(redaction, |so_far, rule| so_far.leave(rule))?;
-    let view = place.look_for(&[&options.run])?;
-    let run = find_kept(&view, &options.run)?;
+    let view = place.look_for(&[run])?;
+    let run = find_kept(&view, run)?;
     let captured = capture_in(&mut place.rehearsal_room()?, &view, run, &redaction)?;
     let name = match &options.name {
         Some(given) => name_of(given).filter(|name| name == given).ok_or_else(|| {
@@ -39,12 +40,12 @@ pub(super) fn capture(
         None => captured.name(),
     };
     let fixture = format!("{name}.wal");
-    let test = test(options, started, &captured, name, &fixture)?;
+    let test = test((options, dir), started, &captured, name, &fixture)?;
     let over = if options.force { Over::File } else { Over::Nothing };
-    write(&options.out, &fixture, &captured, &test, over)?;
-    let (fixture, file) = (options.out.join(fixture), options.out.join(&test.file));
+    write(dir, &fixture, &captured, &test, over)?;
+    let (fixture, file) = (dir.join(fixture), dir.join(&test.file));
     let entry = match started.app {
-        None => entry(&options.out, &file),
+        None => entry(dir, &file),
         Some(_) => None,
     };
     match out.json {
@@ -76,7 +77,7 @@ pub(super) fn capture(
 }
 
 fn test(
-    options: &Capture,
+    (options, dir): (&CaptureOptions, &Path),
     started: &Started<'_>,
     captured: &Captured,
     name: String,
@@ -85,10 +86,14 @@ fn test(
     let redact = options.redact.iter().map(|rule| format!(" --redact {}", typed(rule)));
     let leave = options.leave.iter().map(|rule| format!(" --leave {}", typed(rule)));
     let rules: String = redact.chain(leave).collect();
-    let made_by = format!("capture {}{rules}", typed(&captured.id()));
+    let made_by = format!(
+        "replay {} --capture {}{rules}",
+        typed(&captured.id()),
+        typed(&dir.to_string_lossy())
+    );
     match (started.guest, &started.app) {
         (Some(guest), Some(app)) => {
-            let (app, out, fixture) = (app.clone(), options.out.clone(), fixture.to_owned());
+            let (app, out, fixture) = (app.clone(), dir.to_path_buf(), fixture.to_owned());
             Ok(guest.test(&TestOf { app, out, name, fixture, made_by })?)
         }
         _ => Ok(rust_test(&started.program(), &name, fixture, &made_by)),

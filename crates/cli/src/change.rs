@@ -1,4 +1,4 @@
-//! `send`, `settle`, `cancel`, `hold`, `release` and `query`: what is said to a run. It goes to the process that has the directory, or,
+//! `send`, `settle`, `query`, `cancel` and `hold`: what is said to a run. It goes to the process that has the directory, or,
 //! where none has it, into the log, and each command comes back when that is safe.
 
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::Uuid;
 
 use super::Done;
-use super::args::{Cancel, Hold, Query, Release, Send, Settle};
+use super::args::{Cancel, Hold, Query, Send, Settle};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
 use super::place::{Place, find, is_log};
@@ -107,7 +107,7 @@ pub(super) fn hold(place: &Place, mut out: Out, options: &Hold) -> Done {
     out.end(0)
 }
 
-pub(super) fn release(place: &Place, mut out: Out, options: &Release) -> Done {
+pub(super) fn release(place: &Place, mut out: Out, options: &Hold) -> Done {
     let run = find_run(place, &options.run)?;
     let mut control = place.control()?;
     control.release(run, &user_name(own_uid()), options.why.as_deref())?;

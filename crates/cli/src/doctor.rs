@@ -296,7 +296,7 @@ fn log(findings: &mut Findings, place: &Place) {
         let Shown { message, code, next, .. } = loss.clone().into();
         findings.bad("log", format!("{message} [{code}]"), next);
     }
-    let mending = super::inspect::mending(view.recovery());
+    let mending = super::dry_run::mending(view.recovery());
     match mending.as_slice() {
         _ if is_free && !view.recovery().losses.is_empty() => {}
         [] => findings.ok("log", "as a process in good order leaves it"),
@@ -307,7 +307,7 @@ fn log(findings: &mut Findings, place: &Place) {
                 "a process ended suddenly: {one}{}",
                 if rest.is_empty() { "" } else { ", and more" }
             ),
-            "nothing to do: it is mended when the log is opened; `inspect` lists all of it",
+            "nothing to do: it is repaired when the log is opened; `resume --dry-run` lists everything",
         ),
     }
     runs(findings, place, &view);
@@ -336,7 +336,7 @@ fn runs(findings: &mut Findings, place: &Place, view: &View) {
         damaged => {
             let names: Vec<String> = damaged.iter().map(ToString::to_string).collect();
             let why = view.refused(damaged[0]).cloned().map(Shown::from);
-            let next = why.map_or_else(|| "`verify` tells more".into(), |why| why.next);
+            let next = why.map_or_else(|| "`doctor --verify` shows more".into(), |why| why.next);
             findings.bad("runs", format!("damaged: {}", names.join(", ")), next);
         }
     }

@@ -1,4 +1,4 @@
-//! `verify --erased`: whether anything of removed or compacted runs is left. Every byte of the directory is searched.
+//! `doctor --verify --erased`: whether anything of removed or compacted runs is left. Every byte of the directory is searched.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;

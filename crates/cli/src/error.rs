@@ -70,27 +70,27 @@ pub enum CliError {
     )]
     OtherOutcome(String),
     /// What was typed makes no sense.
-    #[error("{0} [TFY0067]; `--help` tells what there is")]
+    #[error("{0} [TFY0067]; `--help` lists the commands and options")]
     Usage(String),
     /// The output could not be written.
     #[error("cannot write the output: {0} [TFY0068]; see the system's message")]
     Output(String),
     /// Runs would not go on with this program.
     #[error(
-        "{0} [TFY0081]; bring the recorded calls back, or let new code live with old runs by `patched`; `try` shows where"
+        "{0} [TFY0081]; bring the recorded calls back, or let new code live with old runs by `patched`; `replay RUN --ahead` shows where"
     )]
     WouldDiverge(String),
     /// A run that is to be looked at where it failed did not fail.
-    #[error("the run `{0}` did not fail [TFY0082]; `step` alone shows its last record")]
+    #[error("the run `{0}` did not fail [TFY0082]; `replay RUN --step` shows its last record")]
     NotFailed(String),
     /// There is no debugger for the language of the run.
     #[error(
-        "there is no debugger for what failed here [TFY0083]; `step --failure` shows the run there; a debugger opens for tasks of Python"
+        "there is no debugger for what failed here [TFY0083]; `replay RUN --step --failure` shows the run there; a debugger is available for Python tasks"
     )]
     NoDebugger,
     /// What only a run that goes on can be asked was asked of one that is over.
     #[error(
-        "the run `{0}` is over [TFY0084]; `replay` runs it again, and `step` shows any moment of it"
+        "the run `{0}` is over [TFY0084]; `replay` runs it again, and `replay RUN --step` shows it at any record"
     )]
     IsOver(String),
     /// The answer for a fork cannot be read.
@@ -103,11 +103,11 @@ pub enum CliError {
     },
     /// Runs that were driven did not all end well.
     #[error(
-        "{0} [TFY0069]; `show` and `log --failed` tell more of each, and `allow` lets a fork go on"
+        "{0} [TFY0069]; `show` and `log --failed` show more about each, and `fork FORK --allow NAME` lets a fork continue"
     )]
     NotAllWell(String),
     /// Several questions are meant.
-    #[error("{what}: {} [TFY0185]; give the id of one, as `approvals` lists it", .ids.join(", "))]
+    #[error("{what}: {} [TFY0185]; give the id of one, as `approve` without arguments lists it", .ids.join(", "))]
     SeveralApprovals {
         /// What was asked for.
         what: String,
@@ -139,7 +139,7 @@ pub enum CliError {
     },
     /// A backup is whole, and the log is not.
     #[error(
-        "the backup came to its end, but {0} of the log cannot be read to the end [TFY0123]; `verify` tells more; what can be read is in the backup, and what an earlier one had is kept"
+        "the backup came to its end, but {0} of the log cannot be read to the end [TFY0123]; `doctor --verify` shows where; what can be read is in the backup, and what an earlier one had is kept"
     )]
     DamagedInLog(String),
     /// No process has the log, so there is none whose metrics could be told.

@@ -1,4 +1,4 @@
-//! `events`: what runs are doing in the process that has the directory, as it tells it. Nothing is read from the log but the names of the runs.
+//! `watch --events`: what runs are doing in the process that has the directory, as it tells it. Nothing is read from the log but the names of the runs.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tiffany_kernel::{ErrorKind, Uuid};
 
 use super::Done;
-use super::args::Events;
+use super::args::EventFilter;
 use super::driver;
 use super::error::{Ending, Shown};
 use super::out::{Out, Style, clean, paint};
@@ -22,9 +22,14 @@ const PACE: Duration = Duration::from_millis(100);
 /// How long nothing is written while nothing comes.
 const LOOK: Duration = Duration::from_millis(500);
 
-pub(super) fn events(place: &Place, mut out: Out, options: &Events) -> Done {
+pub(super) fn events(
+    place: &Place,
+    mut out: Out,
+    run: Option<&str>,
+    options: &EventFilter,
+) -> Done {
     let mut follows = options.follow;
-    let run = match &options.run {
+    let run = match run {
         None => {
             is_log(&place.dir)?;
             None

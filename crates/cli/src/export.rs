@@ -1,26 +1,26 @@
-//! `export`: a run in the forms that other programs show.
+//! `log --format`: a run in the forms that other programs show.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use super::Done;
-use super::args::{Export, ExportFormat};
+use super::args::{ExportFormat, Log};
 use super::error::{CliError, Ending, exit};
 use super::json;
 use super::out::Out;
 use super::place::{Place, find_kept};
 use tiffany_records::{ExportError, Format, export, export_to_file};
 
-pub(super) fn export_run(place: &Place, mut out: Out, options: &Export) -> Done {
+pub(super) fn export_run(place: &Place, mut out: Out, options: &Log, format: ExportFormat) -> Done {
     let sight = place.look_anyhow_for(&[&options.run])?;
     sight.warn();
     let run = find_kept(&sight.view, &options.run)?;
-    let format = match options.format {
-        ExportFormat::ChromeTrace => Format::ChromeTrace,
+    let format = match format {
+        ExportFormat::Perfetto => Format::ChromeTrace,
         ExportFormat::Mermaid => Format::Mermaid,
         ExportFormat::Json => Format::Json,
     };
-    let unread = match &options.output {
+    let unread = match &options.out {
         Some(path) => {
             let written = export_to_file(&sight.view, run, format, path);
             written.map_err(|error| ending(error, Some(path)))?

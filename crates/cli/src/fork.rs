@@ -1,4 +1,4 @@
-//! `fork` and `allow`: another run that is what a run was up to a record, and what it may do. Through the process that has the directory, or into the log where none
+//! `fork`: another run that is what a run was up to a record, and what it may do. Through the process that has the directory, or into the log where none
 //! has it.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use serde_json::json;
 use tiffany_kernel::Uuid;
 
 use super::Done;
-use super::args::{Allow, Fork};
+use super::args::Fork;
 use super::change::{parse, when};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
@@ -19,7 +19,7 @@ use super::summary::Summary;
 use tiffany::durable;
 use tiffany_log::{LogError, View};
 
-pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
+pub(super) fn fork(place: Place, mut out: Out, at: u64, options: &Fork) -> Done {
     if options.drives {
         place.need_program("drive a fork to its end")?;
     }
@@ -32,12 +32,11 @@ pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
     }
     drop(view);
     let mut control = place.control()?;
-    let fork = control.fork(run, options.at, wanted)?;
+    let fork = control.fork(run, at, wanted)?;
     let offline = control.is_offline();
     drop(control);
     let view = place.look_for(&[&fork.to_string()])?;
     let id = view.run(fork).map(|entry| Summary::read(&view, fork, entry).id).unwrap_or_default();
-    let at = options.at;
     match out.json {
         true => out.json(&json!({
             "run": fork.to_string(),
@@ -74,7 +73,7 @@ fn wanted(options: &Fork) -> Result<durable::Fork, Ending> {
     if let Some(id) = &options.id {
         fork = fork.id(id);
     }
-    Ok(options.allow.iter().fold(fork, |fork, name| fork.allow(name)))
+    Ok(options.allow.iter().flatten().fold(fork, |fork, name| fork.allow(name)))
 }
 
 /// Reads an answer from a file, or from standard input if that is `-`.
@@ -91,19 +90,19 @@ fn read(file: &Path) -> Result<String, Ending> {
     Ok(text.trim().to_owned())
 }
 
-pub(super) fn allow(place: &Place, mut out: Out, options: &Allow) -> Done {
-    let run = find(&place.look_for(&[&options.run])?, &options.run)?;
+pub(super) fn allow(place: &Place, mut out: Out, name: &str, names: &[String]) -> Done {
+    let run = find(&place.look_for(&[name])?, name)?;
     let mut control = place.control()?;
-    control.allow(run, &options.names)?;
+    control.allow(run, names)?;
     let offline = control.is_offline();
     match out.json {
-        true => out.json(
-            &json!({ "run": run.to_string(), "allowed": options.names, "offline": offline }),
-        )?,
+        true => {
+            out.json(&json!({ "run": run.to_string(), "allowed": names, "offline": offline }))?
+        }
         false => {
-            let names = match options.names.is_empty() {
+            let names = match names.is_empty() {
                 true => "nothing more".to_owned(),
-                false => format!("`{}`", options.names.join("`, `")),
+                false => format!("`{}`", names.join("`, `")),
             };
             out.text(Style::Good, &format!("allowed {names} to {run}{}", when(&control)))?;
         }

@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args as _, Command, CommandFactory, FromArgMatches};
 
-use super::args::{AboutApprovals, Args, RunFile, When};
+use super::args::{AboutApprovals, Args, GLOBAL, RunFile, When, groups};
 use super::daemon_commands;
 use super::error::{Shown, exit};
 use tiffany::Builder;
@@ -152,19 +152,21 @@ pub(super) fn command(guest: Option<&dyn Guest>, dir: &Path) -> Command {
     // A configuration may say otherwise, so it is no default of what is typed.
     let command = Args::command();
     let command = command
-        .mut_arg("dir", |arg| arg.help(format!("The log directory. [default: {}]", dir.display())));
+        .mut_arg("dir", |arg| arg.help(format!("Log directory [default: {}]", dir.display())));
     let command = command.subcommands(daemon_commands::commands());
     let command = command.arg(daemon_commands::config_option().global(true));
-    match guest {
+    let command = match guest {
         Some(_) => {
             let app = Arg::new(APP).long(APP).env("TIFFANY_APP").value_name("FILE").global(true);
+            let app = app.help_heading(GLOBAL);
             let app = app.value_parser(clap::value_parser!(OsString));
             command
-                .arg(app.help("The file with the code of the runs, for commands that run it."))
+                .arg(app.help("Python file with the code of the runs, for commands that run it"))
                 .subcommand(RunFile::augment_args(Command::new(RUN)))
         }
         None => command,
-    }
+    };
+    groups::grouped(command)
 }
 
 const APP: &str = "app";

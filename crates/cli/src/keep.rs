@@ -1,10 +1,10 @@
-//! `rm`, `compact` and `prune`: runs that are over. Through the process that has the directory, or on the log where none has it.
+//! `rm`: removes, compacts and prunes runs that are over. Through the process that has the directory, or on the log where none has it.
 
 use serde_json::{Value, json};
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::Done;
-use super::args::{Compact, Prune, Rm};
+use super::args::{Rm, Rules};
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find};
@@ -70,7 +70,7 @@ fn tell_removed(out: &mut Out, run: Uuid, lost: Option<&Lost>) -> Result<(), End
     Ok(())
 }
 
-pub(super) fn compact(place: &Place, mut out: Out, options: &Compact) -> Done {
+pub(super) fn compact(place: &Place, mut out: Out, options: &Rm) -> Done {
     let view = place.look()?;
     let runs: Vec<Uuid> = match options.all {
         true => {
@@ -125,7 +125,7 @@ fn left(mut out: Out, named: usize, refused: Vec<(Uuid, TaskError)>, done: &str)
     }
 }
 
-pub(super) fn prune(place: &Place, mut out: Out, options: &Prune) -> Done {
+pub(super) fn prune(place: &Place, mut out: Out, options: &Rules) -> Done {
     let rule = rule(options);
     let view = place.look()?;
     if options.dry_run {
@@ -192,7 +192,7 @@ fn tell_left(out: &mut Out, refused: &[(Uuid, TaskError)]) -> Result<(), Ending>
     Ok(())
 }
 
-fn rule(options: &Prune) -> Retention {
+fn rule(options: &Rules) -> Retention {
     let mut rule = Retention::new();
     if let Some(age) = options.older_than {
         rule = rule.older_than(age);

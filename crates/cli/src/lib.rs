@@ -15,28 +15,29 @@
 //! }
 //! ```
 
+mod active;
+mod ahead;
 mod approvals;
 mod args;
 mod asking;
 mod backup;
 mod capture;
 mod change;
-mod check;
 mod daemon_commands;
 mod demo;
 mod diff;
+mod dispatch;
 mod doctor;
 mod dormant_runs;
 mod doubt;
 mod driver;
-mod effects;
+mod dry_run;
 mod erased;
 mod error;
 mod events;
 mod export;
 mod fork;
 mod guest;
-mod inspect;
 mod invocation;
 mod json;
 mod keep;
@@ -49,19 +50,21 @@ mod out;
 mod place;
 mod progress;
 mod prospect;
-mod ps;
 mod replay;
+mod replay_all;
 mod resume;
+mod retired;
 mod screen;
 mod serve;
 mod show;
 mod status;
 mod step;
+mod steps;
+mod stuck;
 mod submit;
 mod summary;
 mod table;
 mod top;
-mod trying;
 mod verify;
 mod watch;
 
@@ -69,15 +72,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use args::{Args, Command};
-use clap::ArgMatches;
+use dispatch::dispatch;
 pub use error::CliError;
 use error::Ending;
 pub use guest::{Guest, GuestError, OnQuestion, ProgramFile, TestFile, TestOf};
 use guest::{Typed, Typing};
 use invocation::Invocation;
 use out::Out;
-use place::Place;
 use tiffany::Builder;
 use tiffany::logging::{Format, Level};
 
@@ -134,7 +135,13 @@ impl<'a> CommandLine<'a> {
         let name = name_of(arguments);
         let started = |app| Started { guest, app, name: name.clone(), typed };
         match guest::parse(guest, arguments, &dir_of(None, &builder)) {
-            Err(error) => error::usage(&error, arguments),
+            Err(error) => match retired::answer(&error, arguments) {
+                Some(shown) => {
+                    let is_json = arguments.iter().any(|argument| argument == "--json");
+                    error::show(&shown, is_json, out::colours_errors())
+                }
+                None => error::usage(&error, arguments),
+            },
             Ok(Typed::Command(args, app, matches)) => {
                 let out = Out::new(&args);
                 let (is_json, colour) = (args.json, out.colours_errors(&args));
@@ -199,79 +206,6 @@ fn name_of(arguments: &[OsString]) -> String {
 
 /// A command's exit code, or why it stopped.
 type Done = Result<u8, Ending>;
-
-fn dispatch(
-    builder: Builder,
-    args: Args,
-    matches: &ArgMatches,
-    out: Out,
-    started: &Started<'_>,
-) -> Done {
-    log_to_stderr(args.verbose, args.json);
-    let takes_code = matches!(
-        args.command,
-        Command::Show(_)
-            | Command::Inspect(_)
-            | Command::Replay(_)
-            | Command::Step(_)
-            | Command::Check(_)
-            | Command::Try(_)
-            | Command::Capture(_)
-            | Command::Resume(_)
-            | Command::Submit(_)
-            | Command::Fork(_)
-    );
-    let builder = if takes_code { started.with_app(builder)? } else { builder };
-    let builder = daemon_commands::configured(matches, builder)?;
-    if let Some(rules) = builder.redactions() {
-        tiffany_records::redact::install(rules);
-    }
-    let dir = dir_of(args.dir.as_ref(), &builder);
-    let audit_hook = daemon_commands::audit_hook(&dir);
-    let place = Place::new(dir, builder).audited_by(audit_hook);
-    match args.command {
-        Command::Ls(options) => ls::ls(&place, out, &options),
-        Command::Show(options) => show::show(place, out, &options),
-        Command::Log(options) => log::log(&place, out, &options),
-        Command::Effects(options) => effects::effects(&place, out, &options),
-        Command::Blob(options) => effects::blob(&place, out, &options),
-        Command::Events(options) => events::events(&place, out, &options),
-        Command::Verify(options) => verify::verify(&place, out, &options),
-        Command::Inspect(options) => inspect::inspect(place, out, &options),
-        Command::Replay(options) => replay::replay(place, out, &options),
-        Command::Step(options) => step::step(place, out, &options),
-        Command::Check(options) => check::check(place, out, &options),
-        Command::Try(options) => trying::try_run(place, out, &options),
-        Command::Capture(options) => capture::capture(place, out, &options, started),
-        Command::Fork(options) => fork::fork(place, out, &options),
-        Command::Allow(options) => fork::allow(&place, out, &options),
-        Command::Resume(options) => resume::resume(place, out, &options),
-        Command::Doubt(options) => doubt::doubt(&place, out, &options),
-        Command::Submit(options) => submit::submit(place, out, &options),
-        Command::Ps(options) => ps::ps(&place, out, &options),
-        Command::Watch(options) => watch::watch(&place, out, &options),
-        Command::Approvals(options) => approvals::list(&place, out, &options),
-        Command::Approve(options) => approvals::approve(&place, out, &options),
-        Command::Reject(options) => approvals::reject(&place, out, &options),
-        Command::Send(options) => change::send(&place, out, &options),
-        Command::Settle(options) => change::settle(&place, out, &options),
-        Command::Cancel(options) => change::cancel(&place, out, &options),
-        Command::Hold(options) => change::hold(&place, out, &options),
-        Command::Release(options) => change::release(&place, out, &options),
-        Command::Query(options) => change::query(&place, out, &options),
-        Command::Diff(options) => diff::diff_runs(&place, out, &options),
-        Command::Export(options) => export::export_run(&place, out, &options),
-        Command::Rm(options) => keep::rm(&place, out, &options),
-        Command::Compact(options) => keep::compact(&place, out, &options),
-        Command::Prune(options) => keep::prune(&place, out, &options),
-        Command::Backup(options) => backup::backup(&place, out, &options),
-        Command::Restore(options) => backup::restore(out, &options),
-        Command::Status => status::status(&place, out),
-        Command::Metrics(options) => metrics::metrics(&place, out, &options),
-        Command::Doctor => doctor::doctor(&place, out),
-        Command::Completions { shell } => completions(out, shell, started, &place.dir),
-    }
-}
 
 /// A command that knows the daemon.
 fn run_with_daemon(builder: Builder, typing: &Typing, started: &Started<'_>) -> Done {

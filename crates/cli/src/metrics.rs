@@ -1,14 +1,13 @@
-//! `metrics`: what the process that has the log counts and measures.
+//! `status --metrics`: what the process that has the log counts and measures.
 
 use super::Done;
-use super::args::Metrics;
 use super::driver::{self, Heard};
 use super::error::{CliError, Ending, exit};
 use super::out::{Out, clean};
 use super::place::{Place, is_log};
 use tiffany::control::Control;
 
-pub(super) fn metrics(place: &Place, mut out: Out, options: &Metrics) -> Done {
+pub(super) fn metrics(place: &Place, mut out: Out, name: Option<&str>) -> Done {
     is_log(&place.dir)?;
     // The log itself is not touched: whoever measures must not keep the program from it.
     let mut metrics = match driver::ask(&place.dir, Control::metrics)? {
@@ -16,8 +15,8 @@ pub(super) fn metrics(place: &Place, mut out: Out, options: &Metrics) -> Done {
         Heard::Silent(silence) => return Err(Ending::Error(silence.shown(exit::IN_USE))),
         Heard::Nobody => return Err(CliError::NobodyMeasures(place.dir.clone()).into()),
     };
-    if let Some(name) = &options.name {
-        metrics.families.retain(|family| family.name.starts_with(name.as_str()));
+    if let Some(name) = name {
+        metrics.families.retain(|family| family.name.starts_with(name));
         if metrics.families.is_empty() {
             return Err(CliError::Usage(format!("no metric's name begins with `{name}`")).into());
         }

@@ -17,7 +17,7 @@ pub(super) fn would_happen(waiting: &Waiting, tid: u64, now: &str) -> (String, b
         (Some(step), _) => {
             let name = waiting.name.as_deref().unwrap_or("?");
             if step.is_refused {
-                let refused = "is refused: the fork waits until `allow` lets it be done";
+                let refused = "is refused: the fork waits until `fork FORK --allow` permits it";
                 return (format!("task {tid}: step `{name}` {refused}{perhaps}"), false);
             }
             match (&step.retry_at, step.would_be_in_doubt(), step.attempt) {

@@ -31,7 +31,7 @@ pub(super) fn resume(place: Place, out: Out, options: &Resume) -> Done {
 /// Drives one run to its end, and leaves the others as they are.
 pub(super) fn resume_only(mut place: Place, out: Out, run: Uuid, seconds: Option<f64>) -> Done {
     place.builder = place.builder.only(run);
-    let options = Resume { runs: vec![run.to_string()], all: false, seconds };
+    let options = Resume { runs: vec![run.to_string()], all: false, dry_run: false, seconds };
     drive_runs(place, out, &options)
 }
 

@@ -2,81 +2,37 @@
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::args::serve::{self as args, Serve};
 use crate::daemon_commands;
 use crate::{GuestError, Invocation, clean};
-use clap::{self, Args, FromArgMatches};
+use clap::{self, FromArgMatches};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tiffany::Builder;
 use tiffany::binding::{KeptHandler, keep_handler_from_children};
 use tiffany::logging::{self, Format, Level};
-use tiffany::units;
 
 use crate::notify;
 use tiffany_daemon::DaemonError;
-use tiffany_daemon::config::{MAX_STEP_SLOTS, check_grace};
 use tiffany_daemon::telemetry::Telemetry;
 use tiffany_daemon::{Daemon, Ending, GRACE, LISTEN, ServeError, Serving};
 
-/// Host the runs of a directory for others: over HTTP, and through the socket in it.
-#[derive(Args, Debug)]
-pub(crate) struct Serve {
-    /// The address to listen on; with port 0, one that is free.
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
-    listen: Option<SocketAddr>,
-    /// How long running steps have when the daemon is told to end.
-    #[arg(long, value_name = "TIME", value_parser = grace)]
-    grace: Option<Duration>,
-    /// How many steps may block a thread at the same time; the others wait for a slot.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=MAX_STEP_SLOTS.into()))]
-    step_slots: Option<u32>,
-}
-
 pub(crate) const NAME: &str = "serve";
 
-/// An address as people type it.
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    let numbers = match text.strip_prefix("localhost:") {
-        Some(port) => format!("127.0.0.1:{port}"),
-        None => text.to_owned(),
-    };
-    numbers.parse().map_err(|_| {
-        "it takes an address and a port, such as 127.0.0.1:8787, or 0.0.0.0:8787 for all of the machine's".into()
-    })
-}
-
-/// How long running steps have, as people type it.
-fn grace(text: &str) -> Result<Duration, String> {
-    let grace = units::time(text)?;
-    check_grace(grace).map(|()| grace)
-}
-
-/// The command as the others see it.
 pub(crate) fn command() -> clap::Command {
-    // A configuration may say otherwise, so these are no defaults of what is typed.
-    let with = |text: String| {
-        move |arg: clap::Arg| {
-            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-            arg.help(format!("{help} [default: {text}]"))
-        }
-    };
-    Serve::augment_args(clap::Command::new(NAME))
-        .mut_arg("listen", with(LISTEN.to_string()))
-        .mut_arg("grace", with(format!("{}s", GRACE.as_secs())))
-        .mut_arg("step_slots", with(Builder::DEFAULT_STEP_SLOTS.to_string()))
+    args::serve(NAME)
 }
 
 pub(crate) fn serve(asked: Invocation<'_>) -> Result<u8, GuestError> {
     let typed = Serve::from_arg_matches(asked.matches).map_err(|error| GuestError {
         code: "TFY0067".into(),
-        text: format!("{error} [TFY0067]; `--help` tells what there is"),
+        text: format!("{error} [TFY0067]; `--help` lists the options"),
         exit: Some(2),
     })?;
     let config = daemon_commands::typed_config(asked.matches)?;

@@ -30,11 +30,11 @@ struct Exact {
     at: Option<String>,
 }
 
-pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
-    let sight = place.look_anyhow_for(&[&options.run])?;
+pub(super) fn show(place: Place, mut out: Out, name: &str, options: &Show) -> Done {
+    let sight = place.look_anyhow_for(&[name])?;
     sight.warn();
     let view = &sight.view;
-    let run = find(view, &options.run)?;
+    let run = find(view, name)?;
     let process = driver::process(&place.dir);
     let dir = place.dir.clone();
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
@@ -376,7 +376,7 @@ impl Facts {
     }
 }
 
-/// A call that waits, as `show` and `inspect` have it.
+/// A call that waits, as `show` and `resume --dry-run` have it.
 pub(super) fn waiting_json(record: u64, waiting: &Waiting) -> Value {
     json!({
         "record": record,

@@ -93,7 +93,7 @@ fn print(out: &mut Out, status: &Status) -> Result<(), Ending> {
     if !paused.is_empty() {
         let them = if paused.len() == 1 { "it needs" } else { "they need" };
         let many = count(paused.len() as u64, "run");
-        let next = format!("{many} will not go on; `inspect` tells what {them}");
+        let next = format!("{many} can't continue; `resume --dry-run` shows what {them}");
         return out.text(Style::Dim, &next);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `step`: a run at any of its records, forwards and backwards. It looks by way of a replay: no effect begins, nothing is written, and no code
+//! `replay --step`: a run at any of its records, forwards and backwards. It looks by way of a replay: no effect begins, nothing is written, and no code
 //! of the run is unwound.
 
 use std::io::{BufRead, IsTerminal};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tiffany_kernel::Tid;
 
 use super::Done;
-use super::args::Step;
+use super::args::StepPlace;
 use super::error::{CliError, Ending};
 use super::log::what;
 use super::out::{Out, Style, clean, paint};
@@ -19,16 +19,16 @@ use tiffany_records::has_failed;
 use tiffany_records::redact;
 use tiffany_records::tasks::error_text;
 
-pub(super) fn step(place: Place, mut out: Out, options: &Step) -> Done {
+pub(super) fn step(place: Place, mut out: Out, name: &str, options: &StepPlace) -> Done {
     place.need_program("step through a run")?;
-    let view = place.look_for(&[&options.run])?;
-    let run = find_kept(&view, &options.run)?;
+    let view = place.look_for(&[name])?;
+    let run = find_kept(&view, name)?;
     let mut travel = TimeTravel::in_room(place.rehearsal_room()?, &view, run)?;
     let wants_failure = options.failure || options.pdb;
     let at = match (options.at, travel.failure()) {
         (Some(at), _) => at,
         (None, None) if wants_failure => {
-            return Err(CliError::NotFailed(options.run.clone()).into());
+            return Err(CliError::NotFailed(name.to_owned()).into());
         }
         (None, Some(failure)) if wants_failure => failure,
         _ => travel.records(),

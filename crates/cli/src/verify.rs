@@ -1,4 +1,4 @@
-//! `verify`: every checksum of a directory. Everything is read, and nothing is changed.
+//! `doctor --verify`: every checksum of a directory. Everything is read, and nothing is changed.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tiffany_kernel::Uuid;
 
 use super::Done;
-use super::args::Verify;
+use super::args::Doctor;
 use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
 use super::place::{Place, find_all};
@@ -25,7 +25,7 @@ struct Check {
     notes: Vec<String>,
 }
 
-pub(super) fn verify(place: &Place, mut out: Out, options: &Verify) -> Done {
+pub(super) fn verify(place: &Place, mut out: Out, options: &Doctor) -> Done {
     if options.erased {
         return super::erased::erased(place, out, &options.runs);
     }
@@ -123,7 +123,7 @@ impl Check {
         // While a process writes, this is what it is about to write.
         if view.holder().is_none() {
             self.damaged.extend(recovery.losses.iter().map(|loss| (None, loss.clone().into())));
-            self.notes.extend(super::inspect::mending(recovery));
+            self.notes.extend(super::dry_run::mending(recovery));
         }
         self.notes.extend(recovery.stray.iter().map(|name| format!("wal/{name} is no run's file")));
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 use tiffany_kernel::{ErrorKind, Uuid};
 
 use super::Done;
-use super::args::{AboutApprovals, Watch};
+use super::args::{AboutApprovals, ToDoAboutApprovals};
 use super::asking::Questions;
 use super::driver::{self, Heard, Silence};
 use super::error::{CliError, Ending, Shown, exit};
@@ -38,10 +38,10 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(5);
 const EVENTS: usize = 1024;
 const SPINNER: [char; 4] = ['◐', '◓', '◑', '◒'];
 
-pub(super) fn watch(place: &Place, out: Out, options: &Watch) -> Done {
+pub(super) fn watch(place: &Place, out: Out, run: &str, approvals: ToDoAboutApprovals) -> Done {
     // Who looks, only looks.
-    let manner = options.approvals.manner(AboutApprovals::Wait)?;
-    let run = find_kept(&place.look_for(&[&options.run])?, &options.run)?;
+    let manner = approvals.manner(AboutApprovals::Wait)?;
+    let run = find_kept(&place.look_for(&[run])?, run)?;
     let form = if out.is_terminal() { Manner::Tree } else { Manner::Lines };
     see(place, out, run, (form, manner), &AtomicBool::new(false))
 }
@@ -190,7 +190,7 @@ fn can_go_on(place: &Place, run: Uuid, manner: Manner) -> Result<Option<String>,
         let shown = Shown {
             code: error.code,
             message: format!("run {run} is paused: {}", error.message),
-            next: "see by `show` and `inspect` what it needs to go on".into(),
+            next: "see with `show` and `resume --dry-run` what it needs to continue".into(),
             exit: exit::FAILED,
         };
         Err(Ending::Error(shown))

@@ -1,4 +1,4 @@
-//! The threat: `capture` writes a test that does not work in a project of somebody else, or replaces what is theirs.
+//! The threat: `replay --capture` writes a test that does not work in a project of somebody else, or replaces what is theirs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::kit::{Home, clean_env, finish, orders, tiffany};
 fn a_run_becomes_a_test_and_its_fixture() {
     let home = Home::golden();
     let before = home.contents();
-    let printed = home.orders(&["capture", "toast"]).ok().stdout;
+    let printed = home.orders(&["replay", "toast", "--capture", "tests"]).ok().stdout;
     assert_eq!(printed, "tests/toast.wal: 5 records\ntests/toast.rs: `cargo test --test toast`\n");
     let test = fs::read_to_string(home.0.join("tests/toast.rs")).unwrap();
     assert!(test.contains("env!(\"CARGO_BIN_EXE_orders\")"), "{test}");
@@ -25,19 +25,19 @@ fn a_run_becomes_a_test_and_its_fixture() {
 #[test]
 fn in_a_directory_that_cargo_does_not_look_into_the_test_takes_an_entry_in_the_manifest() {
     let home = Home::golden();
-    let entry = |words: &[&str]| {
-        let words = [&["capture", "toast", "--force", "--json"], words].concat();
+    let entry = |dir: &str| {
+        let words = ["replay", "toast", "--capture", dir, "--force", "--json"];
         home.orders(&words).ok().lines()[0]["manifest"].clone()
     };
     for tests in ["tests", "./tests", "tests/"] {
-        assert_eq!(entry(&["--out", tests]), serde_json::Value::Null);
+        assert_eq!(entry(tests), serde_json::Value::Null);
     }
     let of = |path: &str| format!("[[test]]\nname = \"toast\"\npath = \"{path}\"");
-    assert_eq!(entry(&["--out", "a b"]), of("a b/toast.rs"));
-    assert_eq!(entry(&["--out", "deep/tests"]), of("deep/tests/toast.rs"));
+    assert_eq!(entry("a b"), of("a b/toast.rs"));
+    assert_eq!(entry("deep/tests"), of("deep/tests/toast.rs"));
     fs::write(home.0.join("deep/Cargo.toml"), "").unwrap();
-    assert_eq!(entry(&["--out", "deep/tests"]), serde_json::Value::Null);
-    assert_eq!(entry(&["--out", "deep/kept"]), of("kept/toast.rs"), "a path in the package");
+    assert_eq!(entry("deep/tests"), serde_json::Value::Null);
+    assert_eq!(entry("deep/kept"), of("kept/toast.rs"), "a path in the package");
 }
 
 #[test]
@@ -46,7 +46,8 @@ fn every_run_can_be_captured_whatever_it_is_called() {
     let runs = home.run(&["ls", "--json"]).ok().lines();
     for run in &runs {
         let run = run["run"].as_str().unwrap();
-        let shown = home.orders(&["capture", run, "--json"]).ok().lines().remove(0);
+        let shown =
+            home.orders(&["replay", run, "--capture", "tests", "--json"]).ok().lines().remove(0);
         let fixture = shown["fixture"].as_str().unwrap();
         assert!(shown["test"].as_str().unwrap().starts_with("tests/"), "{shown}");
         home.orders(&["replay", "--file", fixture]).ok();
@@ -59,7 +60,7 @@ fn every_run_can_be_captured_whatever_it_is_called() {
 #[test]
 fn a_program_that_changed_is_told_so_by_the_fixture() {
     let home = Home::golden();
-    home.orders(&["capture", "nap-1", "--out", "kept", "--name", "nap"]).ok();
+    home.orders(&["replay", "nap-1", "--capture", "kept", "--name", "nap"]).ok();
     let mut command = home.command(&orders(), &["replay", "--file", "kept/nap.wal"]);
     command.env("ORDERS_VERSION", "2");
     let changed = finish(command).failed(1, "TFY0036");
@@ -73,13 +74,15 @@ fn a_program_that_changed_is_told_so_by_the_fixture() {
 #[test]
 fn nothing_is_written_where_something_is_wrong() {
     let home = Home::golden();
-    home.run(&["capture", "toast"]).failed(3, "TFY0063");
-    home.orders(&["capture", "breakfast"]).failed(1, "TFY0041");
-    home.orders(&["capture", "toast", "--redact", "card"]).failed(1, "TFY0138");
-    home.orders(&["capture", "toast", "--leave", "name"]).failed(2, "TFY0067");
-    home.orders(&["capture", "toast", "--name", "../toast"]).failed(2, "TFY0067");
-    home.orders(&["capture", "toast", "--name", "Toast"]).failed(2, "TFY0067");
-    let mut command = home.command(&orders(), &["capture", "nap-1", "--json"]);
+    home.run(&["replay", "toast", "--capture", "tests"]).failed(3, "TFY0063");
+    home.orders(&["replay", "breakfast", "--capture", "tests"]).failed(1, "TFY0041");
+    home.orders(&["replay", "toast", "--capture", "tests", "--redact", "card"])
+        .failed(1, "TFY0138");
+    home.orders(&["replay", "toast", "--capture", "tests", "--leave", "name"]).failed(2, "TFY0067");
+    home.orders(&["replay", "toast", "--capture", "tests", "--name", "../toast"])
+        .failed(2, "TFY0067");
+    home.orders(&["replay", "toast", "--capture", "tests", "--name", "Toast"]).failed(2, "TFY0067");
+    let mut command = home.command(&orders(), &["replay", "nap-1", "--capture", "tests", "--json"]);
     command.env("ORDERS_VERSION", "2");
     finish(command).failed_json(1, "TFY0137");
     assert!(!home.0.join("tests").exists());
@@ -97,10 +100,10 @@ fn files_that_are_there_are_replaced_only_on_request() {
         fs::create_dir(home.0.join("tests")).unwrap();
         let file = home.0.join("tests").join(name);
         fs::write(&file, "mine").unwrap();
-        home.orders(&["capture", "toast"]).failed(1, "TFY0139");
+        home.orders(&["replay", "toast", "--capture", "tests"]).failed(1, "TFY0139");
         assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
         assert_eq!(fs::read_dir(home.0.join("tests")).unwrap().count(), 1);
-        home.orders(&["capture", "toast", "--force"]).ok();
+        home.orders(&["replay", "toast", "--capture", "tests", "--force"]).ok();
         assert_ne!(fs::read_to_string(&file).unwrap(), "mine");
     }
 }
@@ -108,7 +111,9 @@ fn files_that_are_there_are_replaced_only_on_request() {
 #[test]
 fn what_is_redacted_is_in_no_file() {
     let home = Home::golden();
-    let shown = home.orders(&["capture", "order-17", "--redact", "/input", "--json"]).ok();
+    let shown = home
+        .orders(&["replay", "order-17", "--capture", "tests", "--redact", "/input", "--json"])
+        .ok();
     assert_eq!(shown.lines()[0]["redacted"], 1);
     for file in ["order_17.wal", "order_17.rs"] {
         let text = fs::read_to_string(home.0.join("tests").join(file)).unwrap();
@@ -121,11 +126,16 @@ fn what_is_redacted_is_in_no_file() {
 fn a_value_that_would_be_left_is_told_and_may_be_left() {
     let home = Home::new();
     home.start("burn", "fire", "\"light\"", "");
-    let refused = home.orders(&["capture", "fire", "--redact", "/input"]).failed(1, "TFY0138");
+    let refused = home
+        .orders(&["replay", "fire", "--capture", "tests", "--redact", "/input"])
+        .failed(1, "TFY0138");
     assert!(refused.stderr.contains("record 2 still has it at `/name`"), "{}", refused.stderr);
     assert!(!home.0.join("tests").exists());
     let leave = ["--leave", "/name", "--leave", "/error/call"];
-    home.orders(&[&["capture", "fire", "--redact", "/input"], &leave[..]].concat()).ok();
+    home.orders(
+        &[&["replay", "fire", "--capture", "tests", "--redact", "/input"], &leave[..]].concat(),
+    )
+    .ok();
     let test = fs::read_to_string(home.0.join("tests/fire.rs")).unwrap();
     assert!(test.contains("--redact /input --leave /name --leave /error/call"), "{test}");
     let fixture = fs::read_to_string(home.0.join("tests/fire.wal")).unwrap();
@@ -136,8 +146,8 @@ fn a_value_that_would_be_left_is_told_and_may_be_left() {
 #[test]
 fn a_compacted_run_cannot_be_captured() {
     let home = Home::golden();
-    home.run(&["compact", "toast"]).ok();
-    home.orders(&["capture", "toast"]).failed(1, "TFY0131");
+    home.run(&["rm", "--compact", "toast"]).ok();
+    home.orders(&["replay", "toast", "--capture", "tests"]).failed(1, "TFY0131");
     assert!(!home.0.join("tests").exists());
 }
 
@@ -149,7 +159,7 @@ fn a_run_that_begins_with_a_snapshot_can_be_captured() {
         home.run(&["send", "d", "page", page]).ok();
     }
     home.start("clerk", "d", "4", "0.3").ok();
-    home.orders(&["capture", "d"]).ok();
+    home.orders(&["replay", "d", "--capture", "tests"]).ok();
     let fixture = fs::read_to_string(home.0.join("tests/d.wal")).unwrap();
     assert!(fixture.contains("\"type\":\"Snapshot\""), "{fixture}");
     let replayed = home.orders(&["replay", "--file", "tests/d.wal"]).ok().stdout;
@@ -248,13 +258,14 @@ fn in_a_cargo_project_the_test_passes_until_the_program_changes() {
     let (built, text) = project.cargo(&["build"]);
     assert!(built, "{text}");
     assert_eq!(project.shop(&["start"]), "tea costs 42\n");
-    let printed = project.shop(&["capture", "order-17"]);
+    let printed = project.shop(&["replay", "order-17", "--capture", "tests"]);
     assert!(printed.contains("`cargo test --test order_17`"), "{printed}");
     let test = ["test", "--test", "order_17"];
     let (passed, text) = project.cargo(&test);
     assert!(passed && text.contains("test order_17 ... ok"), "{text}");
     // Elsewhere cargo finds it by an entry in the manifest, which is printed.
-    let printed = project.shop(&["capture", "order-17", "--out", "private/kept", "--name", "kept"]);
+    let printed =
+        project.shop(&["replay", "order-17", "--capture", "private/kept", "--name", "kept"]);
     let (said, entry) = printed.split_once(", once Cargo.toml has\n").expect(&printed);
     assert!(said.ends_with("private/kept/kept.rs: `cargo test --test kept`"), "{printed}");
     project.add_to_manifest(entry);

@@ -58,7 +58,7 @@ fn into_the_log_where_nobody_has_it() {
     home.run(&["query", "tea", "status"]).failed(4, "TFY0043");
     let resumed = home.orders(&["resume", "tea", "--json"]).ok().lines().remove(0);
     assert_eq!(resumed["value"], "tea in box with label to there");
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
     let replayed = home.orders(&["replay", "tea", "--json"]).ok().lines().remove(0);
     assert_eq!(replayed["verdict"], "identical", "{replayed}");
 }
@@ -117,7 +117,7 @@ fn doubts_and_questions_of_a_run_that_cannot_be_read_are_not_passed_over() {
         if online {
             home.wait_for("h", "EffectStart");
         }
-        for command in ["doubt", "approvals"] {
+        for command in ["doubt", "approve"] {
             let ran = home.run(&[command]).failed(1, "TFY0065");
             assert!(ran.stdout.contains("[TFY0107]"), "{command}, online: {online}: {ran:?}");
             assert!(!ran.stdout.contains("nothing is in doubt"), "{ran:?}");
@@ -152,7 +152,7 @@ fn or_done_again() {
     let (home, key) = in_doubt();
     let decided = home.run(&["doubt", "decide", &key, "--again", "--json"]).ok().lines().remove(0);
     assert_eq!(decided, json!({ "key": key, "decided": "again", "offline": true }));
-    let inspected = home.run(&["inspect", "p"]).ok().stdout;
+    let inspected = home.run(&["resume", "--dry-run", "p"]).ok().stdout;
     assert!(inspected.contains("step `charge` would be done again, attempt 2"), "{inspected}");
     assert_eq!(resumed(&home).code, 5, "it takes a minute, which nobody waits for");
     let starts = home.run(&["log", "p", "--type", "EffectStart", "--json"]).ok().lines();
@@ -263,7 +263,7 @@ fn a_held_run_is_listed_as_held_whatever_it_is_sent() {
         home.run(&["send", "order-17", "other", &format!("\"{}\"", "x".repeat(1_500))]).ok();
     }
     assert_eq!(state(), "held");
-    home.run(&["release", "order-17"]).ok();
+    home.run(&["hold", "--release", "order-17"]).ok();
     home.run(&["send", "order-17", "other", &format!("\"{}\"", "x".repeat(1_500))]).ok();
     assert_eq!(state(), "live");
 }

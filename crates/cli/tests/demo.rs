@@ -25,7 +25,7 @@ fn three_kills_and_nothing_is_lost_or_done_twice() {
     assert!(proof["entries"].as_u64().unwrap() >= 10);
 
     // What is left is a log as any other, and whole.
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
     let shown = home.run(&["show", "summer"]).ok().stdout;
     for part in ["completed", "flights", "ask the Plaza", "cancelled", "budget"] {
         assert!(shown.contains(part), "{part} in\n{shown}");

@@ -95,11 +95,11 @@ fn help_tells_what_holds_where_nothing_is_said() {
     for default in ["[default: 127.0.0.1:8787]", "[default: 10s]", "[default: .tiffany]"] {
         assert!(serve.contains(default), "{default}: {serve}");
     }
-    for command in ["ls", "watch", "top", "token"] {
+    for command in ["ls", "watch", "replay", "token"] {
         let text = help(&[command, "--help"]);
         assert!(text.contains("[default: .tiffany]"), "{command}: {text}");
     }
-    assert!(help(&["ls", "--help"]).contains("So many of them. [default: all]"));
+    assert!(help(&["ls", "--help"]).contains("List at most this many. [default: all;"));
 }
 
 #[test]
@@ -134,12 +134,12 @@ fn no_log_is_an_error_and_none_is_made() {
         &["ls"][..],
         &["show", "x"],
         &["log", "x"],
-        &["verify"],
-        &["inspect"],
+        &["doctor", "--verify"],
+        &["resume", "--dry-run"],
         &["doubt"],
-        &["approvals"],
+        &["approve"],
         &["approve", "x"],
-        &["reject"],
+        &["approve", "--reject"],
         &["send", "x", "y", "1"],
         &["cancel", "x"],
         &["settle", "00000000-0000-4000-8000-000000000000", "1"],
@@ -219,4 +219,92 @@ fn a_configuration_is_checked_wherever_its_file_is_named() {
     home.run(&["config", "check", "good.toml"]).ok();
     home.run(&["--config", "bad.toml", "config", "check"]).failed(1, "TFY0177");
     home.run(&["config", "check"]).failed(2, "TFY0067");
+}
+
+/// Every command of earlier versions, with some of what was typed after it, and what is answered.
+const OLD_COMMANDS: [(&[&str], &str); 24] = [
+    (&["allow", "f", "touch"], "`allow` is now `fork FORK --allow NAME…`"),
+    (&["approvals"], "`approvals` is now `approve` without arguments"),
+    (&["backup", "--to", "copy"], "`backup --to DEST` is now `backup create DEST`"),
+    (&["backup", "orders", "--to", "copy"], "`backup --to DEST` is now `backup create DEST`"),
+    (&["blob", "0011"], "`blob` is now `show --blob HASH`"),
+    (&["capture", "toast", "--out", "x"], "`capture` is now `replay RUN --capture DIR`"),
+    (&["check"], "`check` is now `replay --all`"),
+    (&["compact", "--all"], "`compact` is now `rm --compact`"),
+    (&["effects", "toast"], "`effects` is now `show RUN --steps`"),
+    (&["events", "--follow"], "`events` is now `watch --events`"),
+    (&["export", "toast", "--format", "json"], "`export` is now `log RUN --format FORMAT`"),
+    (&["inspect"], "`inspect` is now `resume --dry-run`"),
+    (&["metrics", "tiffany_runs"], "`metrics` is now `status --metrics`"),
+    (&["prune", "--keep", "1"], "`prune` is now `rm` with rules: `rm --older-than 30d`"),
+    (&["ps"], "`ps` is now `ls --active`"),
+    (&["--dir", "orders", "ps", "nap-1"], "`ps` is now `ls --active`"),
+    (&["reject", "x"], "`reject` is now `approve RUN --reject`"),
+    (&["release", "x"], "`release` is now `hold RUN --release`"),
+    (
+        &["restore", "copy", "--check"],
+        "`restore` is now `backup restore`, and `restore --check` is `backup check`",
+    ),
+    (&["step", "toast", "--at", "1"], "`step` is now `replay RUN --step`"),
+    (&["stuck"], "`stuck` is now `ls --stuck`"),
+    (&["top"], "`top` is now `watch` without a run"),
+    (&["try", "toast"], "`try` is now `replay RUN --ahead`"),
+    (&["verify", "--erased", "x"], "`verify` is now `doctor --verify`"),
+];
+
+#[test]
+fn old_commands_are_answered_with_the_new_ones() {
+    let home = Home::golden();
+    for (arguments, expected) in OLD_COMMANDS {
+        let ran = home.run(arguments).failed(2, "TFY0067");
+        assert_eq!(ran.stderr.lines().next(), Some(&*format!("error[TFY0067]: {expected}")));
+        let json = home.run(&[&["--json"], arguments].concat()).failed_json(2, "TFY0067").stderr;
+        assert!(json.contains(&format!("\"message\":\"{expected}\"")), "{json}");
+    }
+    let other = home.run(&["nonsense"]).failed(2, "TFY0067").stderr;
+    assert!(other.contains("unrecognized subcommand 'nonsense'"), "{other}");
+}
+
+/// Options of one form of a command do not go with another one.
+#[test]
+fn forms_of_a_command_are_not_mixed() {
+    let home = Home::golden();
+    for arguments in [
+        &["ls", "nap-1"][..],
+        &["ls", "--active", "--stuck"],
+        &["ls", "--active", "--state", "live"],
+        &["ls", "--after", "5m"],
+        &["ls", "--stuck", "--limit", "0"],
+        &["show"],
+        &["show", "nap-1", "--blob", "00"],
+        &["show", "nap-1", "--task", "1"],
+        &["resume"],
+        &["resume", "--dry-run", "--for", "1"],
+        &["log", "nap-1", "--format", "json", "--failed"],
+        &["watch", "nap-1", "--follow"],
+        &["watch", "nap-1", "--every", "1s"],
+        &["watch", "--deny-approvals"],
+        &["watch", "--events", "--deny-approvals"],
+        &["approve", "x", "--choice", "yes", "--reject"],
+        &["approve", "--list", "--reject"],
+        &["replay"],
+        &["replay", "nap-1", "nap-2"],
+        &["replay", "nap-1", "--ahead", "--step"],
+        &["replay", "nap-1", "--at", "1"],
+        &["replay", "--all", "--ahead"],
+        &["replay", "nap-1", "--force"],
+        &["fork", "nap-1"],
+        &["fork", "nap-1", "--allow", "x", "--id", "other"],
+        &["rm", "--all"],
+        &["rm", "--compact"],
+        &["rm", "nap-1", "--keep", "1"],
+        &["rm", "nap-1", "--dry-run"],
+        &["rm", "nap-1", "--compact", "--damaged"],
+        &["backup"],
+        &["doctor", "nap-1"],
+        &["doctor", "--erased", "nap-1"],
+        &["doctor", "--verify", "--erased"],
+    ] {
+        assert_eq!(home.run(arguments).code, 2, "{arguments:?}");
+    }
 }

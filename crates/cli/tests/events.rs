@@ -1,4 +1,4 @@
-//! `events`: what runs do in another process, as it happens; that it goes on with the next process; what it says where there is none.
+//! `watch --events`: what runs do in another process, as it happens; that it goes on with the next process; what it says where there is none.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use crate::kit::{Holder, Home, LIMIT, tiffany};
 use serde_json::Value;
 
-/// `events --json` with these options, read line by line.
+/// `watch --events --json` with these options, read line by line.
 struct Follower {
     child: Holder,
     lines: Receiver<Value>,
@@ -15,7 +15,8 @@ struct Follower {
 
 impl Follower {
     fn start(home: &Home, arguments: &[&str]) -> Follower {
-        let mut command = home.command(&tiffany(), &[&["events", "--json"], arguments].concat());
+        let mut command =
+            home.command(&tiffany(), &[&["watch", "--events", "--json"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = read(child.stdout.take().unwrap());
         Follower { child: Holder(child), lines }
@@ -67,7 +68,7 @@ fn hold(home: &Home) -> Holder {
 fn what_a_process_knows_is_printed_and_that_is_all() {
     let home = Home::new();
     let _holder = hold(&home);
-    let events = home.run(&["events", "order-1", "--json"]).ok().lines();
+    let events = home.run(&["watch", "--events", "order-1", "--json"]).ok().lines();
     let stages: Vec<&str> = events.iter().filter_map(|event| event["stage"].as_str()).collect();
     let expected =
         ["ReceivedInstruction", "Spawned", "ToolExecutionStart", "ToolExecutionComplete"];
@@ -75,9 +76,9 @@ fn what_a_process_knows_is_printed_and_that_is_all() {
     assert_eq!(events[0]["data"]["id"], "order-1");
     assert_eq!(events[0]["task_id"], home.uuid("order-1"));
     let from = events[2]["seq"].to_string();
-    let later = home.run(&["events", "order-1", "--from", &from, "--json"]).ok().lines();
+    let later = home.run(&["watch", "--events", "order-1", "--from", &from, "--json"]).ok().lines();
     assert_eq!(later, events[2..]);
-    let text = home.run(&["events"]).ok().stdout;
+    let text = home.run(&["watch", "--events"]).ok().stdout;
     assert!(text.starts_with("  SEQ  TIME          RUN       TASK  STAGE"), "{text}");
     assert!(text.contains("ToolExecutionStart     price attempt=1"), "{text}");
 }
@@ -104,7 +105,7 @@ fn one_who_follows_sees_the_run_to_its_end_across_a_kill() {
     assert_eq!(follower.end(), Some(0));
     drop(holder);
     // Nobody has the directory, and the run is over.
-    home.run(&["events", "order-1", "--follow"]).failed(1, "TFY0150");
+    home.run(&["watch", "--events", "order-1", "--follow"]).failed(1, "TFY0150");
 }
 
 #[test]
@@ -124,8 +125,10 @@ fn every_turn_is_told_on_request() {
 fn what_a_log_says_is_not_obeyed_by_the_terminal() {
     let home = Home::new();
     let _holder = home.hold("nap", "evil \u{1b}[31m", "30", "60");
-    home.until("no event", || home.run(&["events"]).stdout.contains("ReceivedInstruction"));
-    let text = home.run(&["events"]).ok().stdout;
+    home.until("no event", || {
+        home.run(&["watch", "--events"]).stdout.contains("ReceivedInstruction")
+    });
+    let text = home.run(&["watch", "--events"]).ok().stdout;
     assert!(text.contains("evil \\u{1b}[31m"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
 }
@@ -133,9 +136,9 @@ fn what_a_log_says_is_not_obeyed_by_the_terminal() {
 #[test]
 fn where_there_is_no_process_no_log_or_no_run_that_is_said() {
     let home = Home::golden();
-    home.run(&["events"]).failed(1, "TFY0150");
-    home.run(&["events", "--json"]).failed_json(1, "TFY0150");
-    home.run(&["events", "nobody"]).failed(1, "TFY0041");
-    home.run(&["events", "--from", "x"]).failed(2, "TFY0067");
-    Home::new().run(&["events"]).failed(1, "TFY0060");
+    home.run(&["watch", "--events"]).failed(1, "TFY0150");
+    home.run(&["watch", "--events", "--json"]).failed_json(1, "TFY0150");
+    home.run(&["watch", "--events", "nobody"]).failed(1, "TFY0041");
+    home.run(&["watch", "--events", "--from", "x"]).failed(2, "TFY0067");
+    Home::new().run(&["watch", "--events"]).failed(1, "TFY0060");
 }

@@ -66,10 +66,11 @@ fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
         assert!(!text.contains(noise), "{noise} in {text}");
     }
     // It is a run like any other.
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
     let replayed = home.orders(&["replay", &id, "--json"]).ok().lines().remove(0);
     assert_eq!(replayed["verdict"], "identical", "{replayed}");
-    let there = home.orders(&["step", &id, "--at", &at, "--json"]).ok().lines().remove(0);
+    let there =
+        home.orders(&["replay", "--step", &id, "--at", &at, "--json"]).ok().lines().remove(0);
     assert_eq!(there["record"].to_string(), at);
     // The same once more has another id; standard input works too.
     let mut command =
@@ -116,7 +117,7 @@ fn a_changed_answer_is_shown_as_changed_in_the_fork_and_not_as_somebody_s_decisi
     assert_eq!(show(&home, "ff")["decisions"][0]["changed"]["when"], json!(moment));
     home.run(&["fork", "f", "--at", &at, "--id", "fff", "--set-reply", "reply.json"]).ok();
     assert!(show(&home, "fff")["decisions"][0]["changed"]["when"].as_str() > Some(moment));
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
 }
 
 #[test]
@@ -135,10 +136,13 @@ fn a_changed_result_of_a_step_is_not_what_somebody_decided_in_doubt() {
         records[0].clone()
     };
     assert_eq!((&result("p")["decided"], &result("f")["decided"]), (&json!("done"), &Value::Null));
-    let effect = home.run(&["effects", "f", "--json"]).ok().lines().remove(0);
+    let effect = home.run(&["show", "--steps", "f", "--json"]).ok().lines().remove(0);
     assert!(effect["changed"]["by"].is_string(), "{effect}");
-    assert_eq!(home.run(&["effects", "p", "--json"]).ok().lines()[0]["changed"], Value::Null);
-    let table = home.run(&["effects", "f"]).ok().stdout;
+    assert_eq!(
+        home.run(&["show", "--steps", "p", "--json"]).ok().lines()[0]["changed"],
+        Value::Null
+    );
+    let table = home.run(&["show", "--steps", "f"]).ok().stdout;
     assert!(table.contains("changed in the fork by "), "{table}");
     home.orders(&["resume", "f"]).ok();
     assert_eq!(show(&home, "f")["outcome"]["value"], "by another hand");
@@ -172,11 +176,12 @@ fn a_fork_that_may_not_go_on_is_paused_says_why_and_goes_on_when_it_is_allowed()
     assert_eq!((&shown["state"], &shown["refused"]), (&json!("paused"), &json!(["touch"])));
     assert!(home.run(&["show", "what if"]).ok().stdout.contains("touch`, refused"));
     assert_eq!(home.run(&["ls", "--state", "paused", "--json"]).ok().lines().len(), 1);
-    let inspected = home.run(&["inspect", "what if", "--json"]);
+    let inspected = home.run(&["resume", "--dry-run", "what if", "--json"]);
     assert_eq!(inspected.code, 1);
     let plan = &inspected.lines()[0]["unfinished"][0];
     assert_eq!((&plan["verdict"], &plan["why"]["code"]), (&json!("paused"), &json!("TFY0119")));
-    let allowed = home.run(&["allow", "what if", "touch", "--json"]).ok().lines().remove(0);
+    let allowed =
+        home.run(&["fork", "what if", "--allow", "touch", "--json"]).ok().lines().remove(0);
     assert_eq!((&allowed["allowed"], &allowed["offline"]), (&json!(["touch"]), &json!(true)));
     assert_eq!(show(&home, "what if")["state"], "live");
     home.orders(&["resume", "what if"]).ok();
@@ -211,7 +216,7 @@ fn through_the_process_that_has_the_directory() {
     assert!(!other.contains("no process has the log"), "{other}");
     home.run(&["settle", &promise, "true", "--run", "other"]).ok();
     home.until("it is not paused", || show(&home, "other")["state"] == "paused");
-    home.run(&["allow", "other", "make"]).ok();
+    home.run(&["fork", "other", "--allow", "make"]).ok();
     home.run(&["send", "other", "address", "\"home\""]).ok();
     home.until("it does not end", || show(&home, "other")["state"] == "completed");
     home.orders(&["fork", "tea", "--at", &at, "--run"]).failed(4, "TFY0101");
@@ -241,7 +246,7 @@ fn what_makes_no_sense_is_told_and_leaves_nothing() {
         home.run(&arguments).failed(code, error);
     }
     home.run(&["fork", "coffee", "--at", "1"]).failed(1, "TFY0041");
-    home.run(&["allow", "tea", "price"]).failed(1, "TFY0032");
+    home.run(&["fork", "tea", "--allow", "price"]).failed(1, "TFY0032");
     assert_eq!(home.run(&["ls", "--json"]).ok().lines().len(), 1);
     let odd = home.run(&["fork", "tea", "--at", &at, "--set-reply", "text.json", "--as-is"]).ok();
     assert!(odd.stdout.contains("no process has the log"), "{}", odd.stdout);

@@ -55,7 +55,7 @@ fn a_run_with_a_snapshot_is_shown_from_its_tables() {
         assert_eq!((&task["tid"], &task["state"]), (&1.into(), &"waiting".into()), "{shown}");
         assert_eq!(task["waits"][0]["call"], "receive_message", "{shown}");
     }
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
     home.orders(&["replay", "d"]).ok();
     for page in ["3", "4"] {
         home.run(&["send", "d", "page", page]).ok();

@@ -26,26 +26,26 @@ fn state(home: &Home, id: &str) -> String {
 fn run_files_without_a_commit_log_keep_their_states_and_the_loss_is_told() {
     let home = Home::golden();
     home.run(&["rm", "nap-1"]).ok();
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
     let before: Vec<_> =
         states(&home).into_iter().filter(|(_, state)| state != "removed").collect();
     assert!(before.iter().any(|(_, state)| state == "completed"), "{before:?}");
     let live = before.iter().filter(|(_, state)| state == "live").count();
     std::fs::remove_dir_all(home.log().join("commit")).unwrap();
-    let verified = home.run(&["verify"]).failed(1, "TFY0065");
+    let verified = home.run(&["doctor", "--verify"]).failed(1, "TFY0065");
     assert!(verified.stdout.contains("[TFY0251]\n  next: restore "), "{verified:?}");
     assert_eq!(states(&home), before);
-    let inspected = home.run(&["inspect"]).ok().stdout;
+    let inspected = home.run(&["resume", "--dry-run"]).ok().stdout;
     assert!(inspected.contains(&format!("runs: {live} live, ")), "{inspected}");
-    let compacted = home.run(&["compact", "toast"]).ok();
+    let compacted = home.run(&["rm", "--compact", "toast"]).ok();
     assert!(compacted.stderr.contains("TFY0251"), "{compacted:?}");
     assert_eq!(states(&home), before);
-    home.run(&["prune", "--keep", "0"]).ok();
+    home.run(&["rm", "--keep", "0"]).ok();
     assert_eq!(
         states(&home).iter().filter(|(_, state)| state == "removed").count(),
         before.len() - live
     );
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
 }
 
 #[test]
@@ -62,9 +62,9 @@ fn rm_removes_what_is_over_and_refuses_the_rest() {
     home.run(&["cancel", "nap-1"]).failed(1, "TFY0130");
     home.run(&["fork", "nap-1", "--at", "1"]).failed(1, "TFY0130");
     home.run(&["log", "nap-1"]).failed(1, "TFY0130");
-    home.run(&["export", "nap-1", "--format", "json"]).failed(1, "TFY0130");
+    home.run(&["log", "nap-1", "--format", "json"]).failed(1, "TFY0130");
     home.run(&["diff", "nap-1", "toast"]).failed(1, "TFY0130");
-    home.orders(&["step", "nap-1", "--at", "1"]).failed(1, "TFY0130");
+    home.orders(&["replay", "--step", "nap-1", "--at", "1"]).failed(1, "TFY0130");
     home.orders(&["replay", "nap-1"]).failed(1, "TFY0130");
     let again = home.start("nap", "nap-1", "0.05", "");
     assert!(again.code != 0 && again.stderr.contains("TFY0130"), "{again:?}");
@@ -79,7 +79,7 @@ fn rm_removes_what_is_over_and_refuses_the_rest() {
     assert_eq!((state(&home, "order-17"), state(&home, "toast")), ("live".into(), "gone".into()));
     home.run(&["rm", "nobody"]).failed(1, "TFY0041");
     home.run(&["rm"]).failed(2, "TFY0067");
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
 }
 
 #[test]
@@ -88,20 +88,20 @@ fn blobs_go_with_the_run_that_names_them() {
     let blobs = || std::fs::read_dir(home.log().join("wal/blobs")).unwrap().count();
     assert_eq!(blobs(), 1);
     // Compacted, its input and its value are the blob still.
-    let done = home.run(&["compact", "large", "--json"]).ok().lines().remove(0);
+    let done = home.run(&["rm", "--compact", "large", "--json"]).ok().lines().remove(0);
     assert_eq!(done["summary"]["blobs"], json!(0), "{done}");
     assert_eq!(blobs(), 1);
     let said = home.run(&["rm", "large"]).ok().stdout;
     assert!(said.contains("removed 1 blob that nobody names"), "{said}");
     assert_eq!(blobs(), 0);
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
 }
 
 #[test]
 fn a_compacted_run_is_shown_and_not_replayed() {
     let home = Home::golden();
     let before = home.run(&["show", "toast", "--json"]).ok().lines().remove(0);
-    let done = home.run(&["compact", "--all", "--json"]).ok().lines().remove(0);
+    let done = home.run(&["rm", "--compact", "--all", "--json"]).ok().lines().remove(0);
     let compacted = done["summary"]["compacted"].as_u64().unwrap();
     assert!(compacted >= 1 && done["summary"]["bytes"].as_u64() > Some(0), "{done}");
     let after = home.run(&["show", "toast", "--json"]).ok().lines().remove(0);
@@ -115,7 +115,7 @@ fn a_compacted_run_is_shown_and_not_replayed() {
     assert!(text.lines().any(|line| line.starts_with("compacted ")), "{text}");
     for arguments in [
         &["replay", "toast"][..],
-        &["step", "toast", "--at", "1"],
+        &["replay", "--step", "toast", "--at", "1"],
         &["fork", "toast", "--at", "1"],
         &["diff", "toast", "nap-1"],
     ] {
@@ -127,18 +127,18 @@ fn a_compacted_run_is_shown_and_not_replayed() {
     assert_eq!(again.code, 1, "{again:?}");
     assert!(!again.stderr.contains("TFY0130"), "{again:?}");
     home.run(&["log", "toast"]).ok();
-    home.run(&["export", "toast", "--format", "chrome-trace"]).ok();
-    home.run(&["compact", "order-17"]).failed(1, "TFY0132");
-    let once_more = home.run(&["compact", "--all", "--json"]).ok().lines().remove(0);
+    home.run(&["log", "toast", "--format", "perfetto"]).ok();
+    home.run(&["rm", "--compact", "order-17"]).failed(1, "TFY0132");
+    let once_more = home.run(&["rm", "--compact", "--all", "--json"]).ok().lines().remove(0);
     assert_eq!(once_more["summary"]["compacted"], json!(0));
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
 }
 
 #[test]
 fn prune_shows_what_it_would_do_and_does_that() {
     let home = Home::golden();
     let before = home.contents();
-    let would = home.run(&["prune", "--older-than", "1s", "--dry-run", "--json"]).ok().lines();
+    let would = home.run(&["rm", "--older-than", "1s", "--dry-run", "--json"]).ok().lines();
     assert_eq!(home.contents(), before, "a dry run changes nothing");
     assert!(would.iter().all(|line| line["action"] == "remove" && line["why"] == "age"));
     let over: Vec<String> = states(&home)
@@ -149,30 +149,28 @@ fn prune_shows_what_it_would_do_and_does_that() {
     let mut ids: Vec<&str> = would.iter().map(|line| line["id"].as_str().unwrap()).collect();
     ids.sort_unstable();
     assert_eq!(ids, over);
-    let failed = home
-        .run(&["prune", "--keep", "0", "--state", "failed", "--dry-run", "--json"])
-        .ok()
-        .lines();
+    let failed =
+        home.run(&["rm", "--keep", "0", "--state", "failed", "--dry-run", "--json"]).ok().lines();
     assert_eq!(failed.len(), 1);
     assert_eq!((&failed[0]["id"], &failed[0]["state"]), (&json!("toast"), &json!("failed")));
-    let none = ["prune", "--older-than", "5000w", "--keep", "100", "--max-size", "1TB", "--json"];
+    let none = ["rm", "--older-than", "5000w", "--keep", "100", "--max-size", "1TB", "--json"];
     let none = home.run(&none).ok().lines();
     assert_eq!((none.len(), &none[0]["summary"]["removed"]), (1, &json!(0)));
-    let done = home.run(&["prune", "--keep", "1", "--compact-after", "1s", "--json"]).ok().lines();
+    let done = home.run(&["rm", "--keep", "1", "--compact-after", "1s", "--json"]).ok().lines();
     let summary = &done.last().unwrap()["summary"];
     assert_eq!(summary["removed"], json!(over.len() - 1), "{summary}");
     let left = states(&home).into_iter().filter(|(_, state)| state != "removed");
     let (live, ended): (Vec<_>, Vec<_>) = left.partition(|(_, state)| state == "live");
     assert_eq!((live.len(), ended.len()), (3, 1), "{live:?} {ended:?}");
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
     for arguments in [
-        &["prune"][..],
-        &["prune", "--dry-run"],
-        &["prune", "--older-than", "soon"],
-        &["prune", "--older-than", "3"],
-        &["prune", "--max-size", "1 stone"],
-        &["prune", "--keep", "-1"],
-        &["prune", "--keep", "1", "--state", "live"],
+        &["rm"][..],
+        &["rm", "--dry-run"],
+        &["rm", "--older-than", "soon"],
+        &["rm", "--older-than", "3"],
+        &["rm", "--max-size", "1 stone"],
+        &["rm", "--keep", "-1"],
+        &["rm", "--keep", "1", "--state", "live"],
     ] {
         home.run(arguments).failed(2, "TFY0067");
     }
@@ -189,11 +187,11 @@ fn a_forks_parent_is_kept_and_that_is_said() {
     let (parent, fork) = (home.uuid("later"), home.uuid("what if"));
     let refused = home.run(&["rm", "later"]).failed(1, "TFY0133");
     assert!(refused.stderr.contains(&fork), "{refused:?}");
-    home.run(&["compact", "later"]).failed(1, "TFY0133");
-    let would = home.run(&["prune", "--keep", "0", "--dry-run", "--json"]).ok().lines();
+    home.run(&["rm", "--compact", "later"]).failed(1, "TFY0133");
+    let would = home.run(&["rm", "--keep", "0", "--dry-run", "--json"]).ok().lines();
     assert_eq!(would.len(), 1);
     assert_eq!((&would[0]["action"], &would[0]["needed_by"]), (&json!("keep"), &json!(fork)));
-    let said = home.run(&["prune", "--keep", "0"]).ok().stdout;
+    let said = home.run(&["rm", "--keep", "0"]).ok().stdout;
     assert!(said.contains(&format!("kept {parent}, which its fork {fork} needs")), "{said}");
     assert_eq!(state(&home, "later"), "completed");
 }
@@ -205,16 +203,16 @@ fn through_the_process_that_has_the_directory_it_is_the_same() {
     home.until("the process listens", || home.log().join("control.sock").exists());
     home.wait_for("long nap", "TaskYield");
     home.run(&["rm", "nap-1"]).ok();
-    home.run(&["compact", "toast"]).ok();
+    home.run(&["rm", "--compact", "toast"]).ok();
     home.run(&["rm", "long nap"]).failed(1, "TFY0132");
-    let done = home.run(&["prune", "--keep", "0", "--json"]).ok().lines();
+    let done = home.run(&["rm", "--keep", "0", "--json"]).ok().lines();
     let summary = done.last().unwrap()["summary"].clone();
     assert!(summary["removed"].as_u64() > Some(0) && summary["blobs"] == json!(1), "{summary}");
     assert_eq!(state(&home, "long nap"), "live");
     // What it did is there after it was killed.
     holder.kill();
     assert_eq!((state(&home, "nap-1"), state(&home, "toast")), ("gone".into(), "gone".into()));
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
 }
 
 /// The files that have this.
@@ -226,11 +224,11 @@ fn files_with(home: &Home, secret: &str) -> Vec<std::path::PathBuf> {
 #[test]
 fn each_command_erases_what_it_removes_and_verify_proves_it() {
     let long = format!("\"{}\"", "not-for-everybody ".repeat(1_000));
-    for command in [&["rm", "a"][..], &["prune", "--keep", "0"]] {
+    for command in [&["rm", "a"][..], &["rm", "--keep", "0"]] {
         for online in [false, true] {
             let home = Home::new();
             home.start("echo", "a", &long, "").ok();
-            home.run(&["verify", "--erased", "a"]).failed(2, "TFY0067");
+            home.run(&["doctor", "--verify", "--erased", "a"]).failed(2, "TFY0067");
             assert!(!files_with(&home, "not-for-everybody").is_empty());
             let holder = online.then(|| home.hold("hold", "h", "60000", ""));
             if online {
@@ -241,7 +239,7 @@ fn each_command_erases_what_it_removes_and_verify_proves_it() {
             let told = ran.stdout;
             assert!(told.contains("erased: nothing of it is left"), "{told}");
             assert_eq!(files_with(&home, "not-for-everybody"), Vec::<std::path::PathBuf>::new());
-            let proof = home.run(&["verify", "--erased", "a"]).ok().stdout;
+            let proof = home.run(&["doctor", "--verify", "--erased", "a"]).ok().stdout;
             assert!(proof.starts_with("erased: nothing is left of 1 run in "), "{proof}");
             holder.into_iter().for_each(kit::Holder::kill);
         }
@@ -265,7 +263,7 @@ fn what_an_interrupted_restore_left_is_erased_with_the_run() {
         }
         home.run(&["rm", "a"]).ok();
         assert_eq!(files_with(&home, "not-for-everybody"), Vec::<std::path::PathBuf>::new());
-        home.run(&["verify", "--erased", "a"]).ok();
+        home.run(&["doctor", "--verify", "--erased", "a"]).ok();
         holder.into_iter().for_each(kit::Holder::kill);
     }
 }
@@ -302,7 +300,7 @@ fn a_damaged_run_that_is_not_over_can_be_given_up_and_that_is_audited() {
         assert!(told.contains(&format!("its fork {fork} pauses")), "{told}");
         assert_eq!(state(&home, "p"), "gone");
         home.run(&["rm", "--damaged", "p"]).failed(1, "TFY0130");
-        home.run(&["verify", "--erased", "p"]).ok();
+        home.run(&["doctor", "--verify", "--erased", "p"]).ok();
         let audit = home.run(&["audit", "--json"]).ok().lines();
         let is_noted = |line: &Value| line["did"] == "remove_damaged" && line["outcome"] == "ok";
         assert_eq!(audit.iter().filter(|line| is_noted(line)).count(), 1, "{audit:?}");
@@ -330,11 +328,14 @@ fn verify_finds_what_is_left_of_a_removed_run() {
     // A copy that nobody knows of.
     let copy = home.log().join("wal/old copy");
     std::fs::write(&copy, &line).unwrap();
-    let found = home.run(&["verify", "--erased", "a"]).failed(1, "TFY0205");
+    let found = home.run(&["doctor", "--verify", "--erased", "a"]).failed(1, "TFY0205");
     assert!(found.stdout.contains("wal/old copy still has data of run "), "{found:?}");
-    let found = home.run(&["verify", "--erased", "a", "--json"]).failed_json(1, "TFY0205").lines();
+    let found = home
+        .run(&["doctor", "--verify", "--erased", "a", "--json"])
+        .failed_json(1, "TFY0205")
+        .lines();
     assert_eq!(found[0]["left_in"], "wal/old copy");
     assert_eq!(found[1]["summary"]["erased"], false);
     std::fs::remove_file(copy).unwrap();
-    home.run(&["verify", "--erased", "a"]).ok();
+    home.run(&["doctor", "--verify", "--erased", "a"]).ok();
 }

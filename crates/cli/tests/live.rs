@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 fn holder(home: &Home) -> Holder {
     let holder = home.hold("nap", "holder", "600", "");
     home.until("nobody has the directory", || {
-        home.run(&["ps", "--json"]).stdout.contains("\"holder\"")
+        home.run(&["ls", "--active", "--json"]).stdout.contains("\"holder\"")
     });
     holder
 }
@@ -28,9 +28,9 @@ fn decisions(home: &Home, id: &str) -> Vec<Value> {
 /// Waits until a run has a question, and gives its id.
 fn question(home: &Home, id: &str) -> String {
     home.until(&format!("{id} asks nothing"), || {
-        home.run(&["approvals", "--json"]).stdout.contains(&format!("\"run_id\":\"{id}\""))
+        home.run(&["approve", "--json"]).stdout.contains(&format!("\"run_id\":\"{id}\""))
     });
-    let open = home.run(&["approvals", id, "--json"]).ok().lines();
+    let open = home.run(&["approve", "--list", id, "--json"]).ok().lines();
     open[0]["id"].as_str().unwrap().to_owned()
 }
 
@@ -40,11 +40,11 @@ fn look_meanwhile(home: &Home, run: &str, why: &str) {
     let commands: [&[&str]; 8] = [
         &["ls", "--json"],
         &["show", run, "--json"],
-        &["ps", "--json"],
-        &["ps", run, "--json"],
+        &["ls", "--active", "--json"],
+        &["ls", "--active", run, "--json"],
         &["status", "--json"],
         &["doctor", "--json"],
-        &["approvals", "--json"],
+        &["approve", "--json"],
         &["doubt", "--json"],
     ];
     std::thread::scope(|scope| {
@@ -65,7 +65,7 @@ fn look_meanwhile(home: &Home, run: &str, why: &str) {
                     _ => 0,
                 };
                 assert_eq!(ran.code, expected, "{command:?}: {ran:?}");
-                if let "ls" | "show" | "ps" | "status" = command[0] {
+                if let "ls" | "show" | "status" = command[0] {
                     let line = ran.lines().remove(0);
                     let unanswered = line["unanswered"].as_str().unwrap_or_default();
                     assert!(unanswered.contains(why), "{command:?}: {ran:?}");
@@ -85,7 +85,7 @@ fn who_only_looks_reads_the_files_when_the_process_is_stopped() {
     };
     signal("-STOP");
     look_meanwhile(&home, "holder", "is stopped");
-    let row = home.run(&["ps", "--json"]).ok().lines().remove(0);
+    let row = home.run(&["ls", "--active", "--json"]).ok().lines().remove(0);
     assert_eq!(
         (&row["id"], &row["state"], &row["tasks"]),
         (&json!("holder"), &json!("live"), &json!(1))
@@ -118,7 +118,7 @@ fn commands_that_wait_say_that_the_process_is_stopped() {
         start("submit", &submit),
         start("send", &["send", "holder", "news", "1"]),
         start("watch", &["watch", "holder"]),
-        start("events", &["events", "holder"]),
+        start("events", &["watch", "--events", "holder"]),
     ];
     let begun = Instant::now();
     for (_, said) in &commands {
@@ -146,7 +146,7 @@ fn who_only_looks_reads_the_files_when_a_task_keeps_its_turn() {
     command.env("ORDERS_VERSION", "wild").stdout(Stdio::null()).stderr(Stdio::null());
     let _holder = Holder(command.spawn().unwrap());
     home.until("the task does not keep its turn", || {
-        home.run(&["stuck", "--json"]).stdout.contains("\"is_over\":false")
+        home.run(&["ls", "--stuck", "--json"]).stdout.contains("\"is_over\":false")
     });
     look_meanwhile(&home, "b", "has kept its turn for");
 }
@@ -193,7 +193,7 @@ fn a_daemon_that_is_ending_does_not_begin_what_waited_for_its_loop() {
         let path = json!(gate.0);
         scope.spawn(move || post("gate", "g", path));
         home.until("the task does not keep its turn", || {
-            home.run(&["stuck", "--json"]).stdout.contains("\"is_over\":false")
+            home.run(&["ls", "--stuck", "--json"]).stdout.contains("\"is_over\":false")
         });
         let by_http = scope.spawn(|| post("nap", "http", json!(0)).unwrap());
         let by_socket =
@@ -227,17 +227,17 @@ fn questions_are_listed_and_decided_where_nobody_has_the_directory() {
     home.start("nap", "n-1", "0.01", "").ok();
     home.start("refund", "r-1", "40", "0.3").ok();
     home.start("deploy", "d-1", "\"v2\"", "0.3").ok();
-    let open = home.run(&["approvals", "--json"]).ok().lines();
+    let open = home.run(&["approve", "--json"]).ok().lines();
     assert_eq!(open.len(), 2);
     let refund = open.iter().find(|open| open["run_id"] == "r-1").unwrap();
     assert_eq!(refund["question"], "Refund 40 EUR?");
     assert_eq!(refund["choices"], serde_json::json!(["all", "half", "none"]));
     assert_eq!((&refund["payload"], &refund["tid"]), (&40.into(), &1.into()));
-    let table = home.run(&["approvals"]).ok().stdout;
+    let table = home.run(&["approve"]).ok().stdout;
     assert!(table.contains("Refund 40 EUR?") && table.contains("all, half, none"), "{table}");
-    assert_eq!(home.run(&["approvals", "r-1"]).ok().stdout.matches("EUR?").count(), 1);
+    assert_eq!(home.run(&["approve", "--list", "r-1"]).ok().stdout.matches("EUR?").count(), 1);
 
-    home.run(&["approve"]).failed(2, "TFY0185");
+    home.run(&["approve", "--because", "it is cheap"]).failed(2, "TFY0185");
     home.run(&["approve", "r-1"]).failed(1, "TFY0183");
     home.run(&["approve", "r-1", "--choice", "twice"]).failed(1, "TFY0183");
     home.run(&["approve", "nobody"]).failed(1, "TFY0041");
@@ -249,14 +249,14 @@ fn questions_are_listed_and_decided_where_nobody_has_the_directory() {
     let late = home.run(&["approve", "r-1", "--choice", "all"]).failed(1, "TFY0182").stderr;
     let first = "`r-1/2` is decided: Ada said `half` at 20";
     assert!(late.contains(first) && late.contains(": half full\n"), "{late}");
-    let rejected = home.run(&["reject", "--json"]).ok().lines().remove(0);
+    let rejected = home.run(&["approve", "--reject", "--json"]).ok().lines().remove(0);
     assert_eq!(
         (&rejected["decided"]["choice"], &rejected["offline"]),
         (&"no".into(), &true.into())
     );
-    assert_eq!(home.run(&["approvals"]).ok().stdout, "nobody waits for an approval\n");
-    home.run(&["reject"]).failed(1, "TFY0181");
-    home.run(&["reject", "n-1"]).failed(1, "TFY0181");
+    assert_eq!(home.run(&["approve"]).ok().stdout, "nobody waits for an approval\n");
+    home.run(&["approve", "--reject"]).failed(1, "TFY0181");
+    home.run(&["approve", "--reject", "n-1"]).failed(1, "TFY0181");
 
     let resumed = home.orders(&["resume", "--all"]).failed(1, "TFY0069").stdout;
     assert!(resumed.contains("\"20 EUR\"") && resumed.contains("[TFY0184]"), "{resumed}");
@@ -274,9 +274,9 @@ fn questions_are_listed_and_decided_where_nobody_has_the_directory() {
     assert!(log.contains("ApprovalDecided") && log.contains("half full"), "{log}");
     let replayed = home.orders(&["replay", "r-1"]).ok().stdout;
     assert!(replayed.contains("identical"), "{replayed}");
-    let trace = home.run(&["export", "r-1", "--format", "chrome-trace"]).ok().stdout;
+    let trace = home.run(&["log", "r-1", "--format", "perfetto"]).ok().stdout;
     assert!(trace.contains("\"cat\":\"approval\"") && trace.contains("half full"), "{trace}");
-    let step = home.orders(&["step", "r-1", "--at", "2"]).ok().stdout;
+    let step = home.orders(&["replay", "--step", "r-1", "--at", "2"]).ok().stdout;
     assert!(step.contains("approve `Refund 40 EUR?`"), "{step}");
 }
 
@@ -292,7 +292,7 @@ fn a_question_of_a_live_run_is_decided_by_another_process() {
     home.run(&["submit", "refund", "--id", "r-1", "--input", "41"]).failed(1, "TFY0037");
     let id = question(&home, "r-1");
     assert!(id.starts_with(told["run"].as_str().unwrap()), "{id}");
-    let listed = home.run(&["ps"]).ok().stdout;
+    let listed = home.run(&["ls", "--active"]).ok().stdout;
     assert!(listed.contains("r-1") && listed.contains("a person"), "{listed}");
     home.run(&["approve", &id, "--choice", "all"]).ok();
     home.run(&["approve", &id, "--choice", "all"]).failed(1, "TFY0182");
@@ -347,13 +347,13 @@ fn a_question_is_listed_with_a_command_that_decides_it_as_it_stands() {
     let home = Home::new();
     home.start("refund", "r-1", "40", "0.3").ok();
     let id = question(&home, "r-1");
-    let table = home.run(&["approvals"]).ok().stdout;
+    let table = home.run(&["approve"]).ok().stdout;
     let command = format!("`approve {id} --choice all` or `half` or `none` chooses");
     assert!(table.contains(&command) && !table.contains("says"), "{table}");
     home.start("deploy", "d-1", "\"v2\"", "0.3").ok();
     let id = question(&home, "d-1");
-    let table = home.run(&["approvals", "d-1"]).ok().stdout;
-    let command = format!("`approve {id}` says yes, `reject {id}` says no");
+    let table = home.run(&["approve", "--list", "d-1"]).ok().stdout;
+    let command = format!("`approve {id}` says yes, `approve {id} --reject` says no");
     assert!(table.contains(&command) && !table.contains("--choice"), "{table}");
 }
 
@@ -361,10 +361,14 @@ fn a_question_is_listed_with_a_command_that_decides_it_as_it_stands() {
 fn a_run_that_no_process_has_is_not_taken_for_one_that_goes_on() {
     let home = Home::new();
     let first = home.hold("nap", "n-1", "600", "");
-    home.until("nobody has it", || home.run(&["ps", "--json"]).stdout.contains("\"n-1\""));
+    home.until("nobody has it", || {
+        home.run(&["ls", "--active", "--json"]).stdout.contains("\"n-1\"")
+    });
     let pid: Value = first.0.id().into();
     let of = |command: &[&str]| home.run(command).ok().lines().remove(0)["pid"].clone();
-    for command in [&["ls", "--json"][..], &["show", "n-1", "--json"], &["ps", "--json"]] {
+    for command in
+        [&["ls", "--json"][..], &["show", "n-1", "--json"], &["ls", "--active", "--json"]]
+    {
         assert_eq!(of(command), pid, "{command:?}");
     }
     assert!(home.run(&["ls"]).ok().stdout.contains("  live   "));
@@ -381,15 +385,17 @@ fn a_run_that_no_process_has_is_not_taken_for_one_that_goes_on() {
     watching
         .until("so the run stands still; start `tiffany serve --app FILE --dir orders` (Python)");
     machine.until("\"pid\":null");
-    for command in [&["ls"][..], &["ps"], &["show", "n-1"]] {
+    for command in [&["ls"][..], &["ls", "--active"], &["show", "n-1"]] {
         let text = home.run(command).ok().stdout;
         assert!(text.contains(still) && text.contains(next), "{command:?}: {text}");
     }
     assert!(home.run(&["ls"]).ok().stdout.contains("  live, no process  "));
-    for command in [&["ls", "--json"][..], &["show", "n-1", "--json"], &["ps", "--json"]] {
+    for command in
+        [&["ls", "--json"][..], &["show", "n-1", "--json"], &["ls", "--active", "--json"]]
+    {
         assert_eq!(of(command), Value::Null, "{command:?}");
     }
-    home.run(&["ps", "n-1"]).failed(4, "TFY0043");
+    home.run(&["ls", "--active", "n-1"]).failed(4, "TFY0043");
 
     let second = home.hold("nap", "n-1", "600", "");
     let taken = format!("process {} has the log, and the run goes on", second.0.id());
@@ -478,7 +484,7 @@ fn who_waits_for_others_to_decide_sees_the_run_to_its_end_over_a_restart() {
     first.kill();
     let second = home.hold("refund", "r-1", "40", "");
     home.until("nobody has the directory", || {
-        home.run(&["ps", "--json"]).stdout.contains("\"r-1\"")
+        home.run(&["ls", "--active", "--json"]).stdout.contains("\"r-1\"")
     });
     home.run(&["approve", "r-1", "--choice", "half"]).ok();
     let (code, text) = watching.end();
@@ -491,9 +497,9 @@ fn who_waits_for_others_to_decide_sees_the_run_to_its_end_over_a_restart() {
 fn tasks_that_wait_for_long_are_listed_with_what_for() {
     let home = Home::new();
     let holder = home.hold("family", "f", "null", "");
-    let stuck = |home: &Home| home.run(&["stuck", "--after", "0s", "--json"]).ok().lines();
+    let stuck = |home: &Home| home.run(&["ls", "--stuck", "--after", "0s", "--json"]).ok().lines();
     home.until("nobody waits for news", || stuck(&home).iter().any(|one| one["kind"] == "message"));
-    let told = home.run(&["stuck"]).ok().stdout;
+    let told = home.run(&["ls", "--stuck"]).ok().stdout;
     assert_eq!(told, "no task is stuck in 1 run that goes on\n");
     // Where no process has the log, the records tell it.
     let before = stuck(&home);
@@ -507,38 +513,43 @@ fn tasks_that_wait_for_long_are_listed_with_what_for() {
             "who sleeps is not stuck: {seen:?}"
         );
     }
-    let text = home.run(&["stuck", "--after", "0s"]).ok().stdout;
+    let text = home.run(&["ls", "--stuck", "--after", "0s"]).ok().stdout;
     assert!(text.starts_with("FOR") && text.contains("news"), "{text}");
-    home.run(&["stuck", "--after", "soon"]).failed(2, "TFY0067");
+    home.run(&["ls", "--stuck", "--after", "soon"]).failed(2, "TFY0067");
 }
 
 #[test]
 fn what_goes_on_is_listed_with_its_tasks() {
     let home = Home::golden();
-    let nothing = home.run(&["ps"]).ok().stdout;
+    let nothing = home.run(&["ls", "--active"]).ok().stdout;
     assert!(nothing.contains("nothing goes on: 3 live runs stand still"), "{nothing}");
-    let nobody = home.run(&["ps", "--json"]).ok().lines().remove(0);
+    let nobody = home.run(&["ls", "--active", "--json"]).ok().lines().remove(0);
     assert_eq!((&nobody["pid"], &nobody["live"]), (&Value::Null, &3.into()));
-    home.run(&["ps", "nap-2"]).failed(4, "TFY0043");
+    home.run(&["ls", "--active", "nap-2"]).failed(4, "TFY0043");
     let home = Home::new();
     let _holder = home.hold("family", "f", "null", "");
     home.until("the family does not wait", || {
-        home.run(&["ps", "f", "--json"]).stdout.contains("\"sleeper\"")
+        home.run(&["ls", "--active", "f", "--json"]).stdout.contains("\"sleeper\"")
     });
-    let run = home.run(&["ps", "--json"]).ok().lines().remove(0);
+    let run = home.run(&["ls", "--active", "--json"]).ok().lines().remove(0);
     // What others call it.
     assert_eq!(run["run"], home.uuid("f").as_str());
     assert_eq!(
         (&run["id"], &run["state"], &run["function"]),
         (&"f".into(), &"live".into(), &"family".into())
     );
-    let text = home.run(&["ps"]).ok().stdout;
+    let text = home.run(&["ls", "--active"]).ok().stdout;
     assert!(text.contains("family") && text.contains("live"), "{text}");
-    assert!(home.run(&["ps", "--function", "other"]).ok().stdout.contains("nothing goes on"));
-    let tasks = home.run(&["ps", "f", "--json"]).ok().lines();
+    assert!(
+        home.run(&["ls", "--active", "--function", "other"])
+            .ok()
+            .stdout
+            .contains("nothing goes on")
+    );
+    let tasks = home.run(&["ls", "--active", "f", "--json"]).ok().lines();
     let sleeper = tasks.iter().find(|task| task["name"] == "sleeper").unwrap();
     assert_eq!(sleeper["waits"], serde_json::json!(["a timer"]));
-    let text = home.run(&["ps", "f"]).ok().stdout;
+    let text = home.run(&["ls", "--active", "f"]).ok().stdout;
     assert!(text.contains("sleeper") && text.contains("a timer"), "{text}");
 }
 
@@ -546,7 +557,9 @@ fn what_goes_on_is_listed_with_its_tasks() {
 fn a_pipe_gets_a_line_for_what_changes_and_how_far_it_is() {
     let home = Home::new();
     let _holder = home.hold("read", "b", "2", "");
-    home.until("it does not read", || home.run(&["ps", "--json"]).stdout.contains("\"b\""));
+    home.until("it does not read", || {
+        home.run(&["ls", "--active", "--json"]).stdout.contains("\"b\"")
+    });
     let watching = home.watch(&["watch", "b", "--json"]);
     // What it says of the first page is still known when somebody comes to watch; the rest comes as it is told.
     watching.until("\"done\":1");
@@ -604,7 +617,7 @@ fn clients_that_wait_are_told_that_the_log_has_failed() {
     let commands = [
         &submit[..],
         &["watch", "asks"],
-        &["events", "--follow", "--json"],
+        &["watch", "--events", "--follow", "--json"],
         &["log", "asks", "--follow"],
     ];
     let waiting = commands.map(|arguments| home.watch(arguments));

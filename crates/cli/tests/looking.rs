@@ -22,9 +22,9 @@ const LOOKS: &[&[&str]] = &[
     &["show", "pay-1", "--json"],
     &["log", "order-17"],
     &["log", "large", "--json"],
-    &["verify"],
-    &["inspect"],
-    &["inspect", "--json"],
+    &["doctor", "--verify"],
+    &["resume", "--dry-run"],
+    &["resume", "--dry-run", "--json"],
     &["doubt"],
 ];
 
@@ -96,7 +96,7 @@ fn a_crashed_directory_is_shown_as_it_will_be() {
         shown.contains("step `charge` (at_most_once), attempt 1 begun, no result yet"),
         "{shown}"
     );
-    let verified = home.run(&["verify"]).ok().stdout;
+    let verified = home.run(&["doctor", "--verify"]).ok().stdout;
     assert!(verified.contains("lacks lines that the commit log has"), "{verified}");
 }
 
@@ -111,7 +111,7 @@ fn a_process_killed_at_any_moment_leaves_a_directory_that_is_whole() {
             continue;
         }
         let before = home.contents();
-        home.run(&["verify"]).ok();
+        home.run(&["doctor", "--verify"]).ok();
         let runs = home.run(&["ls", "--json"]).ok().lines();
         for run in runs {
             let log = home.run(&["log", run["run"].as_str().unwrap(), "--json"]).ok().lines();
@@ -127,10 +127,10 @@ fn a_directory_in_use_is_read_beside_its_owner() {
     let home = Home::new();
     let _holder = home.hold("nap", "long", "60", "60");
     home.wait_for("long", "TaskYield");
-    let inspected = home.run(&["inspect", "--json"]).ok().lines();
+    let inspected = home.run(&["resume", "--dry-run", "--json"]).ok().lines();
     assert!(inspected[0]["holder"].as_str().unwrap().starts_with("process "), "{inspected:?}");
     assert_eq!(inspected[0]["mending"], json!([]));
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
     let doctor = home.run(&["doctor"]).stdout;
     assert!(doctor.contains("in use       note   process "), "{doctor}");
     assert!(doctor.contains("process      ok     tiffany 0.1.0, 1 live, none paused"), "{doctor}");
@@ -150,7 +150,7 @@ fn a_busy_directory_is_never_taken_for_a_damaged_one() {
     for _ in 0..40 {
         let ls = home.run(&["ls", "--json"]).ok();
         assert!(ls.lines().iter().all(|run| run["state"] != "damaged"), "{ls:?}");
-        home.run(&["verify", "first"]).ok();
+        home.run(&["doctor", "--verify", "first"]).ok();
     }
     let log = home.run(&["log", "busy", "--json"]).ok().lines();
     assert!(log.len() > 100, "it was not busy: {} records", log.len());
@@ -164,10 +164,10 @@ fn a_damaged_run_is_told_and_the_others_are_shown() {
     let at = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 60;
     bytes[at] ^= 1;
     fs::write(&file, bytes).unwrap();
-    let verified = home.run(&["verify"]).failed(1, "TFY0065");
+    let verified = home.run(&["doctor", "--verify"]).failed(1, "TFY0065");
     assert!(verified.stdout.contains("record 2 at byte "), "{verified:?}");
     assert!(verified.stdout.contains("[TFY0107]\n  next: restore "), "{verified:?}");
-    let json = home.run(&["verify", "--json"]);
+    let json = home.run(&["doctor", "--verify", "--json"]);
     assert_eq!(json.lines()[0]["error"]["code"], "TFY0107");
     assert_eq!(json.lines()[1]["summary"]["damaged"], 1);
     let shown = home.run(&["show", "toast"]);
@@ -175,7 +175,7 @@ fn a_damaged_run_is_told_and_the_others_are_shown() {
     assert!(shown.stdout.contains("state       damaged"), "{shown:?}");
     let log = home.run(&["log", "toast", "--json"]).failed_json(1, "TFY0107");
     assert_eq!(log.lines().len(), 1, "what can be read is shown");
-    home.run(&["verify", "nap-1"]).ok();
+    home.run(&["doctor", "--verify", "nap-1"]).ok();
     home.run(&["show", "order-17"]).ok();
     home.orders(&["replay", "toast"]).failed(1, "TFY0107");
 }
@@ -205,10 +205,10 @@ fn missing_and_changed_blobs_are_found() {
     changed[7] ^= 1;
     fs::write(&blob, changed).unwrap();
     // The blob is in the commit log no more: it was checkpointed.
-    let verified = home.run(&["verify", "large"]).failed(1, "TFY0065");
+    let verified = home.run(&["doctor", "--verify", "large"]).failed(1, "TFY0065");
     assert!(verified.stdout.contains("TFY0112"), "{verified:?}");
     fs::remove_file(&blob).unwrap();
-    let verified = home.run(&["verify"]).failed(1, "TFY0065");
+    let verified = home.run(&["doctor", "--verify"]).failed(1, "TFY0065");
     assert!(verified.stdout.contains("TFY0111"), "{verified:?}");
     home.orders(&["replay", "large"]).failed(1, "TFY0111");
 }
@@ -232,9 +232,9 @@ fn without_index_or_segments_the_runs_are_still_read() {
         assert_eq!(ls.lines().len(), 7);
         let log = home.run(&["log", "order-17"]);
         assert!(log.stdout.contains("create_external_promise"), "{log:?}");
-        let verified = home.run(&["verify"]).failed(1, "TFY0065");
+        let verified = home.run(&["doctor", "--verify"]).failed(1, "TFY0065");
         assert!(verified.stdout.contains(code), "{verified:?}");
-        home.run(&["inspect"]).failed(1, code);
+        home.run(&["resume", "--dry-run"]).failed(1, code);
         let doctor = home.run(&["doctor"]);
         assert!(doctor.stdout.contains(code), "{doctor:?}");
         assert_eq!(doctor.code, 1);
@@ -248,7 +248,7 @@ fn a_newer_version_is_not_guessed_at() {
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replacen("{\"v\":1,", "{\"v\":9,", 1)).unwrap();
     home.run(&["log", "nap-1"]).failed(1, "TFY0110");
-    let verified = home.run(&["verify"]).failed(1, "TFY0065");
+    let verified = home.run(&["doctor", "--verify"]).failed(1, "TFY0065");
     assert!(verified.stdout.contains("format version 9"), "{verified:?}");
     let index = home.log().join("commit/index");
     // A header of a newer version that is whole.
@@ -406,17 +406,20 @@ fn runs_are_chosen_sorted_and_counted() {
 #[test]
 fn steps_are_listed_with_their_attempts() {
     let home = Home::golden();
-    let light = home.run(&["effects", "toast", "--json"]).ok().lines().remove(0);
+    let light = home.run(&["show", "--steps", "toast", "--json"]).ok().lines().remove(0);
     assert_eq!((&light["name"], &light["state"]), (&"light".into(), &"failed".into()));
     assert_eq!(light["attempts"].as_array().unwrap().len(), 1);
     // What a crash left in the commit log is not in the file of the run yet.
-    let told = home.run(&["effects", "pay-1"]).ok().stdout;
+    let told = home.run(&["show", "--steps", "pay-1"]).ok().stdout;
     assert!(told.contains("the last records of this run are in the commit log only"), "{told}");
-    let failed = home.run(&["effects", "toast", "--state", "failed"]).ok().stdout;
+    let failed = home.run(&["show", "--steps", "toast", "--state", "failed"]).ok().stdout;
     assert!(failed.contains("failed") && failed.contains("on fire"), "{failed}");
-    assert_eq!(home.run(&["effects", "toast", "--state", "queued", "--json"]).ok().stdout, "");
-    home.run(&["effects", "toast", "--state", "happy"]).failed(2, "TFY0067");
-    home.run(&["effects", "nobody"]).failed(1, "TFY0041");
+    assert_eq!(
+        home.run(&["show", "--steps", "toast", "--state", "queued", "--json"]).ok().stdout,
+        ""
+    );
+    home.run(&["show", "--steps", "toast", "--state", "happy"]).failed(2, "TFY0067");
+    home.run(&["show", "--steps", "nobody"]).failed(1, "TFY0041");
 }
 
 #[test]
@@ -426,9 +429,9 @@ fn a_long_value_is_written_as_it_is() {
     assert_eq!(home.start("burn", "long", &long, "").code, 1);
     let start = home.run(&["log", "long", "--type", "RunStart", "--json"]).ok().lines().remove(0);
     let hash = start["input"]["$blob"].as_str().unwrap();
-    assert_eq!(home.run(&["blob", hash]).ok().stdout, long);
-    home.run(&["blob", &"0".repeat(hash.len())]).failed(1, "TFY0111");
-    home.run(&["blob", "../tokens"]).failed(1, "TFY0032");
+    assert_eq!(home.run(&["show", "--blob", hash]).ok().stdout, long);
+    home.run(&["show", "--blob", &"0".repeat(hash.len())]).failed(1, "TFY0111");
+    home.run(&["show", "--blob", "../tokens"]).failed(1, "TFY0032");
 }
 
 /// Makes something at a path.
@@ -484,7 +487,7 @@ fn commands_name_what_is_in_the_place_of_a_file() {
                 &["ls"],
                 &["show", "order-17"],
                 &["doctor"],
-                &["verify"],
+                &["doctor", "--verify"],
                 &["audit"],
                 &["token", "ls"],
             ];
@@ -492,8 +495,12 @@ fn commands_name_what_is_in_the_place_of_a_file() {
                 let command = home.command(&tiffany(), arguments);
                 let ran = finish_within(command, Duration::from_secs(20));
                 let case = format!("{file} is {kind}, {arguments:?}: {ran:?}");
-                if !named_by.contains(&arguments[0]) {
-                    assert_eq!(ran.code == 0, arguments[0] != "doctor", "{case}");
+                let name = arguments.get(1).map_or(arguments[0], |flag| match *flag {
+                    "--verify" => "verify",
+                    _ => arguments[0],
+                });
+                if !named_by.contains(&name) {
+                    assert_eq!(ran.code == 0, name != "doctor", "{case}");
                     continue;
                 }
                 let told = ran.stdout + &ran.stderr;
@@ -560,7 +567,7 @@ fn a_killed_process_whose_segments_and_last_line_are_lost_is_not_continued() {
     });
     holder.kill();
     let file = home.run_file("p");
-    home.run(&["verify"]).ok();
+    home.run(&["doctor", "--verify"]).ok();
     for (path, bytes) in home.contents() {
         if path.extension().is_some_and(|end| end == "seg") {
             fs::write(path, vec![0; bytes.len()]).unwrap();
@@ -569,7 +576,7 @@ fn a_killed_process_whose_segments_and_last_line_are_lost_is_not_continued() {
     let lines = fs::read_to_string(&file).unwrap();
     let cut = lines.trim_end().rfind('\n').unwrap();
     fs::write(&file, &lines[..=cut]).unwrap();
-    let verified = home.run(&["verify"]).failed(1, "TFY0065");
+    let verified = home.run(&["doctor", "--verify"]).failed(1, "TFY0065");
     assert!(verified.stdout.contains("[TFY0108]"), "{verified:?}");
     home.orders(&["resume", "--all"]).failed(1, "TFY0108");
     assert_eq!(fs::read_to_string(&file).unwrap(), lines[..=cut]);
@@ -586,12 +593,12 @@ fn a_frame_of_the_index_that_was_being_written_is_a_note() {
         bytes.truncate(bytes.len() - cut);
         bytes.resize(bytes.len() + zeros, 0);
         fs::write(&path, bytes).unwrap();
-        let verified = home.run(&["verify"]).ok();
+        let verified = home.run(&["doctor", "--verify"]).ok();
         let note = "note: the index lacks its last frames, which are made again";
         assert!(verified.stdout.contains(note), "{cut}, {zeros}: {verified:?}");
         home.run(&["rm", "toast"]).ok();
         home.run(&["rm", "nap-1"]).failed(1, "TFY0130");
-        let verified = home.run(&["verify"]).ok();
+        let verified = home.run(&["doctor", "--verify"]).ok();
         assert!(!verified.stdout.contains("note: the index"), "{cut}, {zeros}: {verified:?}");
     }
 }
@@ -605,7 +612,7 @@ fn a_damaged_end_of_the_index_or_of_the_removed_runs_is_damage() {
         let mut bytes = fs::read(&path).unwrap();
         *bytes.last_mut().unwrap() ^= 0x55;
         fs::write(&path, bytes).unwrap();
-        let verified = home.run(&["verify"]).failed(1, "TFY0065");
+        let verified = home.run(&["doctor", "--verify"]).failed(1, "TFY0065");
         assert!(verified.stdout.contains(&format!("commit/{name} is damaged")), "{verified:?}");
         assert!(verified.stdout.contains("[TFY0253]"), "{verified:?}");
         let doctor = home.run(&["doctor"]);
@@ -613,7 +620,7 @@ fn a_damaged_end_of_the_index_or_of_the_removed_runs_is_damage() {
         // Opening it writes it again, and the id stays known.
         let removed = home.run(&["rm", "toast"]).ok();
         assert!(removed.stderr.contains("TFY0253"), "{removed:?}");
-        home.run(&["verify"]).ok();
+        home.run(&["doctor", "--verify"]).ok();
         home.run(&["rm", "nap-1"]).failed(1, "TFY0130");
     }
 }
@@ -625,14 +632,14 @@ fn a_very_long_error_is_shown_cut_and_says_where_all_of_it_is() {
     home.start("burn", "b-1", &input, "");
     let shown = home.run(&["show", "b-1"]).ok().stdout;
     assert!(shown.contains("xxxxxx") && shown.len() < 10_000, "{shown}");
-    let (_, rest) = shown.split_once("`tiffany blob ").unwrap();
+    let (_, rest) = shown.split_once("`tiffany show --blob ").unwrap();
     let hash = rest.split('`').next().unwrap();
-    assert!(home.run(&["blob", hash]).ok().stdout.contains("is on fire"));
+    assert!(home.run(&["show", "--blob", hash]).ok().stdout.contains("is on fire"));
     let json = home.run(&["show", "b-1", "--json"]).ok().lines().remove(0);
     let error = &json["outcome"]["error"];
     assert!(error["message"].as_str().unwrap().starts_with("xxxxxx"), "{error}");
-    for arguments in [&["log", "b-1"][..], &["effects", "b-1"]] {
+    for arguments in [&["log", "b-1"][..], &["show", "--steps", "b-1"]] {
         let text = home.run(arguments).ok().stdout;
-        assert!(text.contains("tiffany blob"), "{text}");
+        assert!(text.contains("tiffany show --blob"), "{text}");
     }
 }

@@ -60,7 +60,7 @@ fn no_effect_begins_in_a_replay() {
     home.start("touch", "t", &input, "").ok();
     assert!(file.exists(), "the step makes it");
     std::fs::remove_file(&file).unwrap();
-    for arguments in [&["replay", "t"][..], &["show", "t"], &["inspect"]] {
+    for arguments in [&["replay", "t"][..], &["show", "t"], &["resume", "--dry-run"]] {
         home.orders(arguments).ok();
         assert!(!file.exists(), "{arguments:?} ran the step");
     }
@@ -68,10 +68,10 @@ fn no_effect_begins_in_a_replay() {
     let holder = home.hold("later", "l", &input, "");
     home.wait_for("l", "TaskYield");
     holder.kill();
-    let inspected = home.orders(&["inspect", "l"]).ok().stdout;
+    let inspected = home.orders(&["resume", "--dry-run", "l"]).ok().stdout;
     assert!(inspected.contains("sleep"), "{inspected}");
     home.until("the sleep is not over", || {
-        home.orders(&["inspect", "l"]).ok().stdout.contains("sleep is over since")
+        home.orders(&["resume", "--dry-run", "l"]).ok().stdout.contains("sleep is over since")
     });
     assert!(!file.exists());
     home.orders(&["resume", "l"]).ok();
@@ -84,7 +84,7 @@ fn the_plain_binary_says_what_it_cannot_do() {
     home.run(&["replay", "nap-1"]).failed(3, "TFY0063");
     home.run(&["resume", "--all"]).failed(3, "TFY0063");
     home.run(&["resume", "--all", "--json"]).failed_json(3, "TFY0063");
-    let inspected = home.run(&["inspect"]).ok().stdout;
+    let inspected = home.run(&["resume", "--dry-run"]).ok().stdout;
     assert!(inspected.contains("as far as the records tell"), "{inspected}");
 }
 
@@ -112,7 +112,7 @@ fn resume_ends_in_good_order_when_asked_to() {
     let mut command = home.command(&orders(), &["resume", "--all"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     home.until("it does not take the directory", || {
-        home.run(&["inspect"]).stdout.contains("in use by process")
+        home.run(&["resume", "--dry-run"]).stdout.contains("in use by process")
     });
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
@@ -128,7 +128,7 @@ fn resume_ends_in_good_order_when_asked_to() {
 fn a_function_that_is_not_registered_is_told() {
     let home = Home::golden();
     // A program that knows other functions.
-    let mut command = home.command(&orders(), &["inspect", "--json"]);
+    let mut command = home.command(&orders(), &["resume", "--dry-run", "--json"]);
     command.env("ORDERS_VERSION", "none");
     let inspected = finish(command);
     assert_eq!(inspected.code, 1, "{inspected:?}");

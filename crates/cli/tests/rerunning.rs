@@ -73,15 +73,15 @@ fn what_is_taken_out_stays_out_of_what_is_run_again() {
     command.current_dir(&home.0).env("ORDERS_VERSION", "wild");
     command.args(["replay", "blurt", "--config", "t.toml"]);
     assert!(finish(command).ok().stdout.contains("identical"));
-    let moment = wild(&home, &["step", "blurt", "--json", "--config", "t.toml"]).ok();
+    let moment = wild(&home, &["replay", "--step", "blurt", "--json", "--config", "t.toml"]).ok();
     assert!(moment.stdout.contains("[redacted]") && !moment.stdout.contains("4711"), "{moment:?}");
     // Without the rules no code is run: its memory has what they take out.
-    for command in [["step", "blurt"], ["replay", "blurt"], ["capture", "blurt"]] {
-        let refused = wild(&home, &command).failed(1, "TFY0212");
+    for form in [&["--step"][..], &[], &["--capture", "tests"]] {
+        let refused = wild(&home, &[&["replay", "blurt"], form].concat()).failed(1, "TFY0212");
         assert!(!format!("{refused:?}").contains("4711"), "{refused:?}");
     }
     std::fs::write(home.0.join("other.toml"), "redact = ['pattern pk-[0-9]+']").unwrap();
-    wild(&home, &["step", "blurt", "--config", "other.toml"]).failed(1, "TFY0212");
+    wild(&home, &["replay", "--step", "blurt", "--config", "other.toml"]).failed(1, "TFY0212");
     let shown = wild(&home, &["show", "blurt", "--json"]).ok();
     assert!(shown.lines()[0]["seen"] == "records" && !shown.stdout.contains("4711"), "{shown:?}");
     let none = wild(&home, &["replay", "blurt", "--config", "no.toml"]);

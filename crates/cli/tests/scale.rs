@@ -118,14 +118,14 @@ fn a_command_about_one_run_opens_no_other_run_s_file() {
         &["show", &name][..],
         &["show", short, "--json"],
         &["log", &name],
-        &["export", &name, "--format", "json"],
-        &["inspect", &name],
+        &["log", &name, "--format", "json"],
+        &["resume", "--dry-run", &name],
         &["diff", &name, short],
         // No process has the directory.
-        &["ps", &name],
+        &["ls", "--active", &name],
     ] {
         let ran = kit::finish_within(home.command(&tiffany(), arguments), Duration::from_secs(20));
-        let expected = if arguments[0] == "ps" { 4 } else { 0 };
+        let expected = if arguments[1] == "--active" { 4 } else { 0 };
         assert_eq!(ran.code, expected, "{arguments:?}: {ran:?}");
         let mut space = [const { MaybeUninit::uninit() }; 4096];
         let mut events = inotify::Reader::new(&opened, &mut space);

@@ -42,7 +42,7 @@ fn a_daemon_says_what_there_is_and_ends_when_it_is_told_to() {
     assert_eq!((&shown["state"], &shown["function"]), (&json!("paused"), &json!("order")));
     // To its log it is live; who has it knows better.
     assert_eq!(home.run(&["ls", "--json"]).ok().lines()[0]["state"], "paused");
-    let inspected = home.run(&["inspect", "--json"]);
+    let inspected = home.run(&["resume", "--dry-run", "--json"]);
     let plan = &inspected.lines()[0]["unfinished"][0];
     assert_eq!((inspected.code, &plan["verdict"]), (1, &json!("paused")), "{plan}");
     assert_eq!(home.run(&["ls", "--state", "live", "--json"]).ok().stdout, "");
@@ -588,7 +588,7 @@ fn a_run_whose_tasks_are_slow_to_end_is_ending() {
     assert_eq!(listed["runs"][0]["id"], "l-1");
     assert_eq!(home.run(&["ls", "--json"]).ok().lines()[0]["state"], "ending");
     assert_eq!(home.run(&["show", "l-1", "--json"]).ok().lines()[0]["state"], "ending");
-    assert!(home.run(&["ps"]).ok().stdout.contains("ending"));
+    assert!(home.run(&["ls", "--active"]).ok().stdout.contains("ending"));
     // Whoever waits for it is told, although it is not over.
     let waited = home.run(&["submit", "linger", "--id", "l-1", "--input", "\"tired\"", "--wait"]);
     assert!(waited.code != 0 && waited.stderr.contains("tired"), "{waited:?}");

@@ -73,8 +73,8 @@ fn a_terminal_gets_colours_and_lines_that_fit() {
             &["ls"][..],
             &["show", "toast"],
             &["log", "order-17"],
-            &["inspect"],
-            &["verify"],
+            &["resume", "--dry-run"],
+            &["doctor", "--verify"],
             &["doctor"],
         ] {
             let text = shown(home.command(&tiffany(), arguments), columns);
@@ -105,7 +105,7 @@ fn what_went_wrong_is_read_to_its_end_in_a_narrow_terminal() {
     for (program, arguments) in [
         (tiffany(), &["show", "toast"][..]),
         (orders(), &["show", "toast"]),
-        (orders(), &["step", "toast", "--at", "5"]),
+        (orders(), &["replay", "--step", "toast", "--at", "5"]),
     ] {
         let text = plain(&shown(home.command(&program, arguments), 50));
         assert!(!text.contains('…'), "{arguments:?}: {text}");
@@ -123,7 +123,7 @@ fn what_went_wrong_is_read_to_its_end_in_a_narrow_terminal() {
 #[test]
 fn the_first_prompt_says_how_to_get_help_and_help_is_read_to_its_end() {
     let home = Home::golden();
-    let mut command = home.command(&orders(), &["step", "toast"]);
+    let mut command = home.command(&orders(), &["replay", "--step", "toast"]);
     let (mut seat, program) = terminal(60);
     command.stdin(program.try_clone().unwrap());
     command.stdout(program.try_clone().unwrap()).stderr(program);
@@ -297,7 +297,9 @@ impl Seat {
 fn who_watches_in_a_terminal_sees_a_tree_that_moves_in_its_place_and_is_asked() {
     let home = Home::new();
     let holder = home.hold("read", "book", "3", "");
-    home.until("it does not read", || home.run(&["ps", "--json"]).stdout.contains("\"book\""));
+    home.until("it does not read", || {
+        home.run(&["ls", "--active", "--json"]).stdout.contains("\"book\"")
+    });
     let (watching, seat) = Seat::start(home.command(&tiffany(), &["watch", "book"]), 80);
     seat.until("└─ ");
     seat.until("`reader`  ██████░░░░░░░░░░░░░░ 1/3 pages; receive_message `turn`");
@@ -306,7 +308,9 @@ fn who_watches_in_a_terminal_sees_a_tree_that_moves_in_its_place_and_is_asked() 
     // The process is killed, and another one goes on with the run.
     holder.kill();
     let _holder = home.hold("read", "book", "3", "");
-    home.until("nobody reads", || home.run(&["ps", "--json"]).stdout.contains("\"book\""));
+    home.until("nobody reads", || {
+        home.run(&["ls", "--active", "--json"]).stdout.contains("\"book\"")
+    });
     home.run(&["send", "book", "turn", "2"]).ok();
     seat.until("████████████████████ 3/3 pages");
     home.run(&["send", "book", "turn", "3"]).ok();
@@ -326,7 +330,7 @@ fn who_watches_in_a_terminal_sees_a_tree_that_moves_in_its_place_and_is_asked() 
 fn who_sits_at_the_terminal_is_asked_and_may_say_why() {
     let home = Home::new();
     let _holder = home.hold("refund", "r-1", "40", "");
-    home.until("it asks nothing", || home.run(&["approvals", "--json"]).stdout.contains("r-1"));
+    home.until("it asks nothing", || home.run(&["approve", "--json"]).stdout.contains("r-1"));
     let (watching, mut seat) = Seat::start(home.command(&tiffany(), &["watch", "r-1"]), 100);
     seat.until("all / half / none (Enter leaves it open)? ");
     seat.type_line("perhaps");
@@ -343,7 +347,9 @@ fn who_sits_at_the_terminal_is_asked_and_may_say_why() {
 
     // Somebody else may be faster; and who wants to can leave it to them.
     let _holder = home.hold("nap", "holder", "600", "");
-    home.until("nobody has it", || home.run(&["ps", "--json"]).stdout.contains("\"holder\""));
+    home.until("nobody has it", || {
+        home.run(&["ls", "--active", "--json"]).stdout.contains("\"holder\"")
+    });
     let command =
         home.command(&tiffany(), &["submit", "refund", "--id", "r-2", "--input", "40", "--follow"]);
     let (following, mut seat) = Seat::start(command, 100);
@@ -358,7 +364,7 @@ fn who_sits_at_the_terminal_is_asked_and_may_say_why() {
         100,
     );
     seat.until("(Enter leaves it open)? ");
-    home.run(&["reject", "r-3"]).ok();
+    home.run(&["approve", "--reject", "r-3"]).ok();
     let (seen, code) = seat.end(waiting);
     assert!(
         code == 0 && seen.contains("\"0 EUR\"") && seen.contains("not open any more"),

@@ -1,4 +1,4 @@
-//! `top` in a real terminal: tmux, with 80 columns and 24 lines, against a process that has runs, and on a log that nobody has.
+//! `watch` without a run in a real terminal: tmux, with 80 columns and 24 lines, against a process that has runs, and on a log that nobody has.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ fn runs_tasks_and_records_are_seen_and_a_run_is_cancelled() {
     {
         home.run(&["submit", function, "--id", id, "--input", input]).ok();
     }
-    let terminal = Terminal::open(&home, &home.command(&orders(), &["top", "--every", "200ms"]));
+    let terminal = Terminal::open(&home, &home.command(&orders(), &["watch", "--every", "200ms"]));
     let screen = terminal.sees(&["nap-1", "home", "✗ failed", "toast is on fire", "records"]);
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
     assert!(screen.lines().last().unwrap().contains("cancel"), "the keys are in sight:\n{screen}");
@@ -115,11 +115,11 @@ fn runs_tasks_and_records_are_seen_and_a_run_is_cancelled() {
 #[test]
 fn a_log_that_nobody_has_is_seen_too_and_a_pipe_is_refused() {
     let home = Home::golden();
-    let terminal = Terminal::open(&home, &home.command(&tiffany(), &["top"]));
+    let terminal = Terminal::open(&home, &home.command(&tiffany(), &["watch"]));
     terminal.sees(&["no process has it", "order-17", "evil \\u{1b}[31m"]);
     terminal.press(&["?"]);
     terminal.sees(&["Any key closes this."]);
     terminal.press(&["x", "q"]);
     terminal.sees(&["left with 0"]);
-    home.run(&["top"]).failed(2, "TFY0067");
+    home.run(&["watch"]).failed(2, "TFY0067");
 }

@@ -1,4 +1,4 @@
-//! The threat: `try` says that a run would wait, and it goes on; or it does not say what it would wait for.
+//! The threat: `replay --ahead` says that a run would wait, and it goes on; or it does not say what it would wait for.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::kit::Home;
 
 /// What it prints after the calls that are as they were.
 fn tried(home: &Home, id: &str) -> Vec<String> {
-    let printed = home.orders(&["try", id]).ok().stdout;
+    let printed = home.orders(&["replay", "--ahead", id]).ok().stdout;
     printed.lines().skip(2).map(str::to_owned).collect()
 }
 
@@ -23,7 +23,7 @@ fn a_sleep_that_is_over_goes_on() {
     let long = tried(&home, "long");
     assert!(long[0].starts_with("task 1: sleep until 20"), "{long:?}");
     assert_eq!(long[1], WAITS);
-    let shown = home.orders(&["try", "long", "--json"]).ok().lines().remove(0);
+    let shown = home.orders(&["replay", "--ahead", "long", "--json"]).ok().lines().remove(0);
     assert_eq!(shown["would"][0], long[0]);
 }
 
@@ -37,7 +37,7 @@ fn a_step_that_was_cut_off_is_done_again() {
     home.wait_for("t", "EffectStart");
     holder.kill();
     assert_eq!(tried(&home, "t"), ["task 1: step `touch` would be done again, attempt 2"]);
-    let printed = home.orders(&["try", "t"]).ok().stdout;
+    let printed = home.orders(&["replay", "--ahead", "t"]).ok().stdout;
     assert!(printed.contains("\n1 call to the world as the log has it\n"), "{printed}");
 }
 
@@ -47,8 +47,9 @@ fn a_fork_waits_for_what_it_may_not_do() {
     let path = format!("{:?}", home.0.join("made").to_str().unwrap());
     home.start("later", "later", &path, "0.3").ok();
     home.orders(&["fork", "later", "--at", "2", "--id", "fork", "--run"]).failed(1, "TFY0069");
-    let refused = "task 1: step `touch` is refused: the fork waits until `allow` lets it be done";
+    let refused =
+        "task 1: step `touch` is refused: the fork waits until `fork FORK --allow` permits it";
     assert_eq!(tried(&home, "fork"), [refused, WAITS]);
-    home.run(&["allow", "fork", "touch"]).ok();
+    home.run(&["fork", "fork", "--allow", "touch"]).ok();
     assert_eq!(tried(&home, "fork"), ["task 1: step `touch` would begin"]);
 }

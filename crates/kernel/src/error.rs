@@ -210,7 +210,7 @@ kinds! {
     /// A crash changed what a workflow does.
     NotCrashProof = "TFY0058", "repeat the simulation that is named, and look at what the workflow does outside its steps";
     /// Code and the log that was kept of it have parted ways.
-    GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update` or `capture --force`";
+    GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update` or `replay RUN --capture DIR --force`";
     /// A record that is no answer was to be changed in a fork.
     NotAnAnswer = "TFY0116", "give the number of an `EffectResult`, an `ApprovalDecided`, a `PromiseSettled` or a `Message`; `log` lists them";
     /// A run cannot be forked there.
@@ -218,7 +218,7 @@ kinds! {
     /// An answer for a fork has another shape than the recorded one.
     OtherShape = "TFY0118", "give an answer of the same shape, or say that it is meant: `as_is`, `--as-is`";
     /// A fork needs an effect that its parent has no answer for and that nobody has allowed.
-    NotAllowed = "TFY0119", "let it be done by `allow`, or leave the fork as it is";
+    NotAllowed = "TFY0119", "permit it with `fork FORK --allow NAME`, or leave the fork as it is";
     /// A run cannot begin anew here.
     CannotContinue = "TFY0125", "wait for all tasks, then call `continue_as` in the root";
     /// A run cannot be written down as a whole.
@@ -240,11 +240,11 @@ kinds! {
     /// No person answered a question in time.
     ApprovalTimedOut = "TFY0180", "ask again, or say in the program what holds when nobody answers";
     /// No such question is open.
-    NoSuchApproval = "TFY0181", "see which are open by `approvals`";
+    NoSuchApproval = "TFY0181", "list the open ones with `tiffany approve`";
     /// The question has its answer.
     ApprovalDecided = "TFY0182", "the first answer holds; see it by `show`";
     /// The question does not have this choice.
-    BadChoice = "TFY0183", "give one of its choices; `approvals` shows them";
+    BadChoice = "TFY0183", "give one of its choices, which `tiffany approve` lists";
     /// A person said no.
     Rejected = "TFY0184", "see by `show` who said so and why; change what was asked for, and ask again";
     /// Something was to be called by a name that has a secret in it.
@@ -260,7 +260,7 @@ kinds! {
     /// The log of a run follows rules that this version does not know.
     UnknownRules = "TFY0230", "open the directory with the version that started the run, or a newer one";
     /// A person or a limit holds the run.
-    RunHeld = "TFY0235", "see why with `tiffany show`, then let it continue with `tiffany release`, or end it with `tiffany cancel`";
+    RunHeld = "TFY0235", "see why with `tiffany show`, then let it continue with `tiffany hold RUN --release`, or end it with `tiffany cancel`";
     /// The run is not held.
     NotHeld = "TFY0236", "see the state of the run with `tiffany show`";
     /// The run has not received the messages that it was sent before.

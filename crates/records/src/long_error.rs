@@ -37,7 +37,7 @@ pub fn shown_error(
     cut_texts(&mut error);
     if let Some(Value::String(message)) = error.get_mut("message") {
         message.push_str(&format!(
-            " (the whole error has {len} bytes; `tiffany blob {hash}` prints it)"
+            " (the whole error has {len} bytes; `tiffany show --blob {hash}` prints it)"
         ));
     }
     error

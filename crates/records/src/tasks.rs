@@ -562,7 +562,7 @@ pub fn trace_lines(error: &Value) -> Vec<String> {
 /// An error of the log in words.
 pub fn error_text(error: &Value) -> String {
     if let Some((hash, len)) = blob_of(error) {
-        return format!("an error of {len} bytes; `tiffany blob {hash}` prints it");
+        return format!("an error of {len} bytes; `tiffany show --blob {hash}` prints it");
     }
     match serde_json::from_value::<TaskError>(error.clone()) {
         Ok(error) => error.to_string(),

@@ -25,7 +25,7 @@ _ID = "golden"
 
 # How to replace a log that is missing or damaged.
 _RECORDED = "record it anew, by `pytest --golden-update`"
-_CAPTURED = "capture the run anew, by `tiffany capture` with `--force`, or bring the file back"
+_CAPTURED = "capture the run again with `tiffany replay RUN --capture DIR --force`, or restore the file"
 
 
 def _only(wal: str | os.PathLike[str]) -> uuid.UUID:
@@ -91,7 +91,7 @@ class GoldenLog:
         come.
 
         ``redact`` removes secrets: names of fields, or JSON pointers into a record, as for
-        ``tiffany capture --redact``. A run is not saved if it behaves differently from its log,
+        ``tiffany replay --capture --redact``. A run is not saved if it behaves differently from its log,
         depends on what is removed, or has it in the code's own text; ``leave`` says where in that
         text it may stay.
         """
@@ -103,7 +103,7 @@ class GoldenLog:
     def replay(self, app: str | os.PathLike[str]) -> None:
         """Compares the code in a file with the log, as ``tiffany --app FILE replay --file LOG``
         does: in a separate process, where the file is loaded as when its runs were started, with
-        the same order of sets. `tiffany capture` writes tests that call this method.
+        the same order of sets. `tiffany replay --capture` writes tests that call this method.
         """
         # The reader of a failed test wants to see what differs, not this frame.
         __tracebackhide__ = True

@@ -1,53 +1,57 @@
-//! What can be typed: the commands, and what all of them take. What each takes is in a file for its family. It knows nothing of what the commands do.
+//! What can be typed: the commands, their groups, and the options of all commands. The options of each command are in the file of
+//! its group. It knows nothing of what the commands do.
 
-mod changing;
-mod code;
-mod keeping;
-mod live;
-mod looking;
+mod admin;
+pub(super) mod groups;
+mod keep;
+mod look;
+mod runs;
+pub(super) mod serve;
+mod steer;
+mod time_travel;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub(super) use changing::{
-    Cancel, Decide, Doubt, DoubtCommand, Hold, Query, Release, Send, Settle,
+pub(super) use admin::{Completions, Doctor};
+pub(super) use keep::{Backup, BackupCheck, BackupCreate, BackupRestore, Rm, Rules};
+pub(super) use look::{Diff, EventFilter, ExportFormat, Log, Watch};
+pub(super) use runs::{
+    AboutApprovals, Ls, Resume, RunFile, Show, Status, StepFilter, Submit, ToDoAboutApprovals,
 };
-pub(super) use code::{Allow, Capture, Check, Fork, Replay, Resume, RunFile, Step, Try};
-pub(super) use keeping::{Backup, Compact, Prune, Restore, Rm};
-pub(super) use live::{
-    AboutApprovals, Approvals, Approve, Approved, Ps, Reject, Submit, ToDoAboutApprovals, Watch,
-};
-pub(super) use looking::{
-    Blob, Diff, Effects, Events, Export, ExportFormat, Inspect, Log, Ls, Metrics, Show, Verify,
-};
+pub(super) use steer::{Approve, Cancel, Decide, Doubt, DoubtCommand, Hold, Query, Send, Settle};
 pub(super) use tiffany::control::State;
+pub(super) use time_travel::{CaptureOptions, Fork, Replay, StepPlace};
 
-/// Looks at a log directory of durable runs, and changes what waits there.
+/// Start, watch, steer and replay durable runs
 #[derive(Debug, Parser)]
 #[command(name = "tiffany", version, disable_help_subcommand = true, infer_long_args = false)]
 #[command(
-    after_help = "First steps: `serve` hosts the runs of a directory, `submit` starts one, `watch` shows it, `approve` answers what it asks, and `ls`, `show` and `log` tell what happened."
+    after_help = "First steps: `serve` hosts the runs of a directory, `submit` starts one, `watch` shows it, `approve`\nanswers its questions, and `ls`, `show` and `log` report what happened. `COMMAND --help` describes a command."
 )]
 pub(super) struct Args {
-    /// The log directory.
-    #[arg(long, global = true, env = "TIFFANY_DIR", value_name = "DIR")]
+    /// Log directory
+    #[arg(long, global = true, env = "TIFFANY_DIR", value_name = "DIR", help_heading = GLOBAL)]
     pub(super) dir: Option<PathBuf>,
-    /// Print JSON, one object a line, and errors as JSON too.
-    #[arg(long, global = true)]
+    /// Print JSON, one object per line; errors too
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(super) json: bool,
-    /// When to use colours.
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = GLOBAL)]
     pub(super) color: When,
-    /// Do not cut long values to the width of the terminal.
-    #[arg(long, global = true)]
+    /// Do not cut long values to the width of the terminal
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(super) wide: bool,
-    /// Log what happens to standard error; twice for more.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    /// Log to standard error; twice for more detail
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = GLOBAL)]
     pub(super) verbose: u8,
     #[command(subcommand)]
     pub(super) command: Command,
 }
+
+/// The heading above options that every command has.
+pub(super) const GLOBAL: &str = "Global options";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum When {
@@ -59,88 +63,47 @@ pub(super) enum When {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// List the runs.
-    Ls(Ls),
-    /// Show one run: what it is, its tasks, and where each of them stands.
-    Show(Show),
-    /// Print the records of a run.
-    Log(Log),
-    /// List the steps of a run with their attempts, the newest first.
-    Effects(Effects),
-    /// Print a long value, which records name by its hash (`$blob`).
-    Blob(Blob),
-    /// Print what runs are doing, as the process that has the directory tells it.
-    Events(Events),
-    /// Check every checksum: index, commit log, runs, blobs.
-    Verify(Verify),
-    /// Tell what there is and what would happen on resume. Changes nothing.
-    Inspect(Inspect),
-    /// Run a run again against its log, without its effects, and tell whether it is the same. Changes nothing.
-    Replay(Replay),
-    /// Show a run at any of its records, forwards and backwards: tasks, what they wait for, what they stored, their variables. Changes nothing.
-    Step(Step),
-    /// Run everything that is unfinished against its log with this program, and tell which runs would not go on, and why. Changes nothing.
-    Check(Check),
-    /// Run an unfinished run in this program without its effects, show what it would do next, and propose a line where the two part. Changes nothing.
-    Try(Try),
-    /// Write a test with the log of a run as its fixture: it fails where the program does something else.
-    Capture(Capture),
-    /// Make another run that is what a run was up to a record, perhaps with another answer there, and goes its own way. What its parent was not answered
-    /// it may not do, unless it is allowed.
-    Fork(Fork),
-    /// Let a fork do effects that it was refused.
-    Allow(Allow),
-    /// Open the directory and drive what is unfinished to its end.
-    Resume(Resume),
-    /// List the steps that may have happened or not, or decide on one.
-    Doubt(Doubt),
-    /// Start a run, in the process that has the directory; with `--wait` or `--follow`, see it to its end.
+    /// Start a run in the process that owns the directory
     Submit(Submit),
-    /// List what goes on at present: runs, or the tasks of one, what they wait for and since when.
-    Ps(Ps),
-    /// Watch a run: its tasks as a tree, what they wait for, how far they are. Ends with the run.
+    /// Drive unfinished runs to their end, or show what would happen
+    Resume(Resume),
+    /// List runs: all, those running now, or stuck tasks
+    Ls(Ls),
+    /// Show one run and its tasks, its steps, or a long value
+    Show(Show),
+    /// Show which process owns the directory, and its health or metrics
+    Status(Status),
+    /// Print or export the records of a run
+    Log(Log),
+    /// Follow one run, all runs, or their events
     Watch(Watch),
-    /// List the questions that wait for a person.
-    Approvals(Approvals),
-    /// Say yes to a question of a run, or choose one of its choices.
-    Approve(Approve),
-    /// Say no to a question of a run: choose the last of its choices.
-    Reject(Reject),
-    /// Send a message to a run.
-    Send(Send),
-    /// Settle an external promise of a run.
-    Settle(Settle),
-    /// Cancel a run; a second time: end it without waiting for its cleanup.
-    Cancel(Cancel),
-    /// Hold a run: it gets no turns until it is released.
-    Hold(Hold),
-    /// Let a run continue that a person or a limit holds.
-    Release(Release),
-    /// Ask a run a question, which it answers from its memory.
-    Query(Query),
-    /// Show where two runs part: record by record, and task by task.
+    /// Compare two runs
     Diff(Diff),
-    /// Write a run as a timeline for Perfetto, a graph of Mermaid, or one JSON document.
-    Export(Export),
-    /// Remove runs that are over. Their ids stay known, and are not run again.
+    /// Send a message to a run
+    Send(Send),
+    /// Settle an external promise of a run
+    Settle(Settle),
+    /// Query the state of a run
+    Query(Query),
+    /// Cancel a run; a second time, end it without waiting for its cleanup
+    Cancel(Cancel),
+    /// Hold a run, or let it continue
+    Hold(Hold),
+    /// List the questions that runs ask people, and answer them
+    Approve(Approve),
+    /// List the steps that may or may not have happened, and decide about them
+    Doubt(Doubt),
+    /// Run a recorded run again, without its steps, with the current code
+    Replay(Replay),
+    /// Copy a run up to a record and continue it another way
+    Fork(Fork),
+    /// Remove or compact finished runs, by name or by rules
     Rm(Rm),
-    /// Leave of runs that are over what they were started with and what came of them.
-    Compact(Compact),
-    /// Remove and compact runs that are over by a rule: age, number, size, state. A run that goes on is never touched, nor one that a fork needs.
-    Prune(Prune),
-    /// Copy the directory while it is in use. What is copied already is not copied again.
+    /// Create, restore and check backups
+    #[command(subcommand)]
     Backup(Backup),
-    /// Make a log of a backup, or check one.
-    Restore(Restore),
-    /// Tell which process has the directory, what it can run, and whether anything is wrong.
-    Status,
-    /// Print what the process that has the log counts and measures, as Prometheus reads it.
-    Metrics(Metrics),
-    /// Look at the directory and the machine for what could go wrong.
-    Doctor,
-    /// Print the script by which a shell completes these commands.
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
+    /// Check the directory, the machine and every checksum
+    Doctor(Doctor),
+    /// Print a completion decoded for a shell
+    Completions(Completions),
 }

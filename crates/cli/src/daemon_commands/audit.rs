@@ -4,8 +4,9 @@ use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::args::serve as args;
 use crate::{GuestError, Invocation};
-use clap::{Arg, Command};
+use clap::Command;
 use serde_json::json;
 
 use super::print;
@@ -18,14 +19,7 @@ pub(crate) const NAME: &str = "audit";
 const DAMAGED: u8 = 1;
 
 pub(crate) fn command() -> Command {
-    Command::new(NAME)
-        .about("Show what was changed through the daemon, by whom, and check that no line was changed or taken out")
-        .arg(
-            Arg::new("who")
-                .long("who")
-                .value_name("NAME")
-                .help("Only what this one did."),
-        )
+    args::audit(NAME)
 }
 
 pub(crate) fn run(asked: &Invocation<'_>) -> Result<u8, GuestError> {

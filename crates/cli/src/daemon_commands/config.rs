@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::args::serve as args;
 use crate::{GuestError, Invocation};
-use clap::{Arg, Command, value_parser};
+use clap::Command;
 use serde_json::json;
 
 use super::print;
@@ -13,18 +14,7 @@ use tiffany_daemon::tls::Tls;
 pub(crate) const NAME: &str = "config";
 
 pub(crate) fn command() -> Command {
-    let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf));
-    let file = file.help("The file; without it, the one that `--config` names.");
-    Command::new(NAME)
-        .about("Print a configuration of the daemon to begin with, or check one")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(Command::new("example").about("Print a file in which everything is, with what it means"))
-        .subcommand(
-            Command::new("check")
-                .about("Read a configuration and the certificates it names, as `serve` would, and tell what is wrong")
-                .arg(file),
-        )
+    args::config(NAME)
 }
 
 pub(crate) fn run(asked: &Invocation<'_>) -> Result<u8, GuestError> {

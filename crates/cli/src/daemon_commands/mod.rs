@@ -2,8 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod config;
-mod print;
-pub(crate) mod stuck;
+pub(crate) mod print;
 pub(crate) mod token;
 
 use std::path::{Path, PathBuf};
@@ -17,16 +16,14 @@ use tiffany_daemon::audit_hook::ByHand;
 use tiffany_daemon::auth::AuthError;
 use tiffany_daemon::config::{Config, ConfigError};
 
-use crate::{GuestError, Invocation, demo, serve, top};
+use crate::{GuestError, Invocation, demo, serve};
 
 /// A command: what it is called, what can be typed after that, and what it does.
 type Row = (&'static str, fn() -> Command, fn(Invocation<'_>) -> Result<u8, GuestError>);
 
-const COMMANDS: [Row; 7] = [
+const COMMANDS: [Row; 5] = [
     (serve::NAME, serve::command, serve::serve),
-    (top::NAME, top::command, |called| top::run(&called)),
     (demo::NAME, demo::command, |called| demo::run(&called)),
-    (stuck::NAME, stuck::command, |called| stuck::run(&called)),
     (token::NAME, token::command, |called| token::run(&called)),
     (audit::NAME, audit::command, |called| audit::run(&called)),
     (config::NAME, config::command, |called| config::run(&called)),
@@ -76,7 +73,8 @@ pub(crate) const CONFIG: &str = "config";
 pub(crate) fn config_option() -> Arg {
     let option = Arg::new(CONFIG).long(CONFIG).value_name("FILE");
     let option = option.value_parser(value_parser!(PathBuf));
-    option.help("The daemon's configuration: `serve` does what it says (see `config example`), other commands take its directory and its rules of redaction")
+    let option = option.help_heading(crate::args::GLOBAL);
+    option.help("Configuration of the daemon (see `config example`); other commands than `serve` use its directory and its redaction rules")
 }
 
 /// Reads the file that was typed, if one was.

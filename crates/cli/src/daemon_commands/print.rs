@@ -6,7 +6,7 @@ use crate::{GuestError, clean, json_line};
 use serde::Serialize;
 
 /// Rows under a head, in columns.
-pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), GuestError> {
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), GuestError> {
     let head: Vec<String> = head.iter().map(|name| (*name).to_owned()).collect();
     let all: Vec<Vec<String>> = std::iter::once(&head)
         .chain(rows)
@@ -25,17 +25,17 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), GuestErro
 }
 
 /// One object, on a line.
-pub(super) fn json(value: &impl Serialize) -> Result<(), GuestError> {
+pub(crate) fn json(value: &impl Serialize) -> Result<(), GuestError> {
     write(&json_line(value))
 }
 
 /// A line of text.
-pub(super) fn line_of(text: &str) -> Result<(), GuestError> {
+pub(crate) fn line_of(text: &str) -> Result<(), GuestError> {
     write(&format!("{}\n", clean(text)))
 }
 
 /// Text as it is.
-pub(super) fn write(text: &str) -> Result<(), GuestError> {
+pub(crate) fn write(text: &str) -> Result<(), GuestError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // Nobody reads any more.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::args::serve as args;
 use crate::{GuestError, Invocation};
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{ArgMatches, Command};
 use serde_json::json;
 use tiffany::control::user_name;
-use tiffany::units;
 use tiffany::wal::Stamp;
 
 use super::print;
@@ -17,38 +17,7 @@ use tiffany_daemon::private;
 pub(crate) const NAME: &str = "token";
 
 pub(crate) fn command() -> Command {
-    let name = || Arg::new("name").value_name("NAME").required(true);
-    let roles = "What its owner may do: viewer looks, operator starts and steers runs, admin also removes them.";
-    Command::new(NAME)
-        .about("Make, list and remove the tokens by which the daemon knows who asks")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(
-            Command::new("add")
-                .about("Make a token for somebody, and print it: it can be had now and never again")
-                .arg(name().help("Whose it is. What they do is written down under this name."))
-                .arg(
-                    Arg::new("role")
-                        .long("role")
-                        .value_name("ROLE")
-                        .required(true)
-                        .value_parser(value_parser!(Role))
-                        .help(roles),
-                )
-                .arg(
-                    Arg::new("expires")
-                        .long("expires")
-                        .value_name("TIME")
-                        .value_parser(units::time)
-                        .help("How long it is good for: 90s, 15m, 12h, 30d or 2w. Without it, until it is removed."),
-                ),
-        )
-        .subcommand(Command::new("ls").about("List the tokens: whose they are, not what they are"))
-        .subcommand(
-            Command::new("rm")
-                .about("Remove a token. Nobody gets in with it from then on")
-                .arg(name().help("Whose it is, or the token's own name, as `ls` shows it.")),
-        )
+    args::token(NAME)
 }
 
 pub(crate) fn run(asked: &Invocation<'_>) -> Result<u8, GuestError> {

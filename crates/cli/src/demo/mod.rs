@@ -10,12 +10,13 @@ mod trip;
 
 use std::io::{self, IsTerminal, Read};
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::args::serve::{self as args, Demo};
 use crate::{GuestError, Invocation};
-use clap::{self, Args, FromArgMatches};
+use clap::{self, FromArgMatches};
 use tiffany::Runtime;
 use tiffany_daemon::Relaunch;
 
@@ -29,22 +30,8 @@ const PART: &str = "TIFFANY_DEMO_PART";
 const PLACE: &str = "TIFFANY_DEMO_DIR";
 const ADDRESS: &str = "TIFFANY_DEMO_ADDRESS";
 
-/// Show a daemon that is killed in the middle of its work, again and again, and see that nothing is lost and nothing done twice.
-#[derive(Args, Debug)]
-struct Demo {
-    /// Where its log and its ledger are kept; a new directory, by default one for temporary files.
-    #[arg(value_name = "DIR")]
-    place: Option<PathBuf>,
-    /// End by itself, instead of waiting for Ctrl-C with the page open; so it is where standard output is no terminal.
-    #[arg(long)]
-    headless: bool,
-    /// Where its daemon listens; by default port 8787, or one that is free.
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::serve::address)]
-    listen: Option<SocketAddr>,
-}
-
 pub(crate) fn command() -> clap::Command {
-    Demo::augment_args(clap::Command::new(NAME))
+    args::demo(NAME)
 }
 
 /// Plays a part in a demo, if this process was started for that; else shows one.
@@ -108,6 +95,6 @@ fn told(error: &DaemonError) -> GuestError {
 }
 
 fn usage(message: &str) -> GuestError {
-    let text = format!("{message} [TFY0067]; `--help` tells what there is");
+    let text = format!("{message} [TFY0067]; `--help` lists the options");
     GuestError { code: "TFY0067".into(), text, exit: Some(2) }
 }

@@ -72,7 +72,7 @@ fn head_lines(top: &Top) -> Vec<Line<'static>> {
         (_, None) => "no process has it: this is what the log has".to_owned(),
     };
     let first = Line::from(vec![
-        bold("tiffany top  "),
+        bold("tiffany watch  "),
         Span::raw(text(&top.dir)),
         dim(top, format!("  {who}")),
     ]);

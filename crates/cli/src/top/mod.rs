@@ -1,4 +1,4 @@
-//! `top`: runs and their tasks in a terminal, as they are now. `feed.rs` looks, on a thread of its own; `state.rs` is what is on the screen and what keys do to it, and
+//! `watch` without a run: runs and their tasks in a terminal, as they are now. `feed.rs` looks, on a thread of its own; `state.rs` is what is on the screen and what keys do to it, and
 //! knows neither a terminal nor a run; `draw.rs` paints it. A terminal that is left is as it was before, whatever happens.
 
 mod draw;
@@ -8,55 +8,48 @@ mod stack;
 mod state;
 
 use std::io::{self, IsTerminal, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{GuestError, Invocation};
-use clap::{self, Args, FromArgMatches};
+use crate::GuestError;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tiffany::control::Control;
-use tiffany::units;
 
 use crate::daemon_commands::refused;
 use feed::Feed;
 use state::{Top, Wish};
+use tiffany_daemon::Relaunch;
 
-/// The command.
-pub(crate) const NAME: &str = "top";
 /// How long one waits for a key before the screen is looked after.
 const PACE: Duration = Duration::from_millis(50);
 
-/// Watch all runs in the terminal: what goes on, what waits for what, how fast; look into one, cancel one.
-#[derive(Args, Debug)]
-struct Typed {
-    /// How often to look.
-    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "1s")]
-    every: Duration,
-}
+/// How often runs are looked at if nothing is said.
+const DEFAULT_EVERY: Duration = Duration::from_secs(1);
 
-pub(crate) fn command() -> clap::Command {
-    Typed::augment_args(clap::Command::new(NAME))
-}
-
-pub(crate) fn run(asked: &Invocation<'_>) -> Result<u8, GuestError> {
-    let usage = |message: String| GuestError {
-        code: "TFY0067".into(),
-        text: format!("{message} [TFY0067]; `ps` and `watch` write lines, for pipes and scripts"),
-        exit: Some(2),
-    };
-    let typed = Typed::from_arg_matches(asked.matches).map_err(|error| usage(error.to_string()))?;
+pub(crate) fn top(
+    dir: &Path,
+    colour: bool,
+    relaunch: Relaunch,
+    every: Option<Duration>,
+) -> Result<u8, GuestError> {
     if !stdout().is_terminal() || !io::stdin().is_terminal() {
-        return Err(usage("`top` takes a terminal".into()));
+        return Err(GuestError {
+            code: "TFY0067".into(),
+            text: "`watch` without a run needs a terminal [TFY0067]; in pipes and scripts use `ls --active` or `watch RUN`"
+                .into(),
+            exit: Some(2),
+        });
     }
-    let dir: PathBuf = asked.dir.clone();
+    let dir: PathBuf = dir.to_owned();
+    let every = every.unwrap_or(DEFAULT_EVERY);
     // A directory without a log has nothing to show.
     Control::open(&dir).map_err(|error| refused(&error))?;
-    let feed = Feed::start(dir.clone(), typed.every.max(Duration::from_millis(100)));
+    let feed = Feed::start(dir.clone(), every.max(Duration::from_millis(100)));
     let feed = feed.map_err(|error| failed(&error))?;
-    let top = Top::new(dir.display().to_string(), asked.colour);
+    let top = Top::new(dir.display().to_string(), colour);
     let mut terminal = ratatui::try_init().map_err(|error| failed(&error))?;
-    let shown = show(&mut terminal, top, &feed, &stack::Stacks::new(asked.relaunch.clone(), dir));
+    let shown = show(&mut terminal, top, &feed, &stack::Stacks::new(relaunch, dir));
     ratatui::restore();
     shown.map_err(|error| failed(&error)).map(|()| 0)
 }

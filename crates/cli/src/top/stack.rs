@@ -32,7 +32,7 @@ impl Stacks {
     /// Begins to find out; the process ends by itself.
     pub(super) fn ask(&self, run: Uuid) {
         let mut command = self.relaunch.command();
-        command.arg("--dir").arg(&self.dir).args(["--json", "step", &run.to_string()]);
+        command.arg("--dir").arg(&self.dir).args(["--json", "replay", &run.to_string(), "--step"]);
         command.stdin(Stdio::null());
         let send = self.send.clone();
         let asks = move || {

@@ -44,7 +44,7 @@ pub(super) async fn compact(State(app): State<App>, Named(name): Named<String>) 
     Ok(axum::Json(told(&pruned)).into_response())
 }
 
-/// A rule, as `tiffany prune` takes it.
+/// A rule, as `tiffany rm --older-than …` takes it.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rule {

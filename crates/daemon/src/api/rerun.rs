@@ -1,4 +1,4 @@
-//! Running the code of a run relaunch: `step` and `replay`. It is done in a process of its own, so that code that loops, crashes or fills the memory
+//! Running the code of a run again: `replay` and `replay --step`. It is done in a process of its own, so that code that loops, crashes or fills the memory
 //! harms nobody else; there are few of them at once, and each has so much time. What they say goes through the rules of redaction once more.
 
 use std::io::{ErrorKind, Read};
@@ -37,7 +37,7 @@ pub(super) async fn step(
 ) -> Answered {
     of_own_page(&headers)?;
     let run = app.find(&name).await?;
-    let mut arguments = vec!["step".to_owned(), run.to_string()];
+    let mut arguments = vec!["replay".to_owned(), run.to_string(), "--step".into()];
     if let Some(at) = at {
         arguments.extend(["--at".into(), at.to_string()]);
     }

@@ -283,7 +283,7 @@ fn the_error_of_a_run_is_shown_however_long_it_is() {
         let task = house.get("/api/v1/runs/f/tasks").json()["tasks"][0]["error"].clone();
         is_it(&task);
         let message = task["message"].as_str().unwrap();
-        assert!(message.len() < 3_000 && message.contains("`tiffany blob "), "{message}");
+        assert!(message.len() < 3_000 && message.contains("`tiffany show --blob "), "{message}");
     };
     look(&house);
     house.close();

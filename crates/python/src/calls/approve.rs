@@ -36,7 +36,7 @@ impl Asks {
 
 /// Asks a person and waits for the answer, for days if necessary and across restarts.
 ///
-/// The question is decided with `tiffany approve` or `tiffany reject`, or through a `Connection` or
+/// The question is decided with `tiffany approve`, or through a `Connection` or
 /// a `Runtime`. The choices are yes and no, unless others are given; the last one is the rejection.
 /// The answer is an `Approval`. If no one answers in time, `ApprovalTimedOutError` is raised.
 ///

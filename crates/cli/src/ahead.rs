@@ -1,10 +1,9 @@
-//! `try`: an unfinished run in the code of today, to see what it would do next. No effect begins and nothing is written. Where the code has
+//! `replay --ahead`: an unfinished run in the code of today, to see what it would do next. No effect begins and nothing is written. Where the code has
 //! parted from the log, it proposes the line that lets both live together.
 
 use serde_json::{Value, json};
 
 use super::Done;
-use super::args::Try;
 use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
 use super::place::{Place, find_kept};
@@ -16,13 +15,13 @@ use tiffany_log::{LogError, RunState};
 use tiffany_records::call_words::call_word;
 use tiffany_records::tasks::Tasks;
 
-pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {
+pub(super) fn ahead(place: Place, mut out: Out, name: &str) -> Done {
     place.need_program("try a run in this program")?;
-    let view = place.look_for(&[&options.run])?;
-    let run = find_kept(&view, &options.run)?;
+    let view = place.look_for(&[name])?;
+    let run = find_kept(&view, name)?;
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     if entry.state != RunState::Live {
-        return Err(CliError::IsOver(options.run.clone()).into());
+        return Err(CliError::IsOver(name.to_owned()).into());
     }
     let tried = Trial::in_room(place.rehearsal_room()?, &view, run)?;
     let apart = tried.error.clone().map(Shown::from);

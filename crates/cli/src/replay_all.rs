@@ -1,9 +1,8 @@
-//! `check`: every run that is not over, once more against its log with the code of today. Which of them would not go on, where, and why.
+//! `replay --all`: every run that is not over, once more against its log with the code of today. Which of them would not go on, where, and why.
 
 use serde_json::{Value, json};
 
 use super::Done;
-use super::args::Check as Options;
 use super::error::{CliError, Shown};
 use super::out::{Out, Style};
 use super::place::{Place, find_all};
@@ -11,12 +10,12 @@ use super::progress::Progress;
 use super::summary::count;
 use tiffany::durable::{Check, Checked};
 
-pub(super) fn check(place: Place, mut out: Out, options: &Options) -> Done {
+pub(super) fn replay_all(place: Place, mut out: Out, named: &[String]) -> Done {
     place.need_program("check runs against this program")?;
     let view = place.look()?;
-    let named = match options.runs.is_empty() {
+    let named = match named.is_empty() {
         true => None,
-        false => Some(find_all(&view, &options.runs)?),
+        false => Some(find_all(&view, named)?),
     };
     let mut runs = Check::in_room(place.rehearsal_room()?, view);
     if let Some(named) = named {

@@ -1,4 +1,4 @@
-//! `effects`: the steps of a run with their attempts, and `blob`: a long value that is kept beside the lines. From the log alone.
+//! `show --steps`: the steps of a run with their attempts, and `show --blob`: a long value that is kept beside the lines. From the log alone.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::Done;
-use super::args::{Blob, Effects};
+use super::args::StepFilter;
 use super::error::Ending;
 use super::out::{Out, Style};
 use super::place::{Place, find_kept};
@@ -14,9 +14,9 @@ use super::table::{Cell, Table};
 use tiffany_log::BlobHash;
 use tiffany_records::{EffectQuery, EffectSeen, RunIndex, RunIndexError};
 
-pub(super) fn effects(place: &Place, mut out: Out, options: &Effects) -> Done {
-    let view = place.look_for(&[&options.run])?;
-    let run = find_kept(&view, &options.run)?;
+pub(super) fn steps(place: &Place, mut out: Out, run: &str, options: &StepFilter) -> Done {
+    let view = place.look_for(&[run])?;
+    let run = find_kept(&view, run)?;
     let query = EffectQuery {
         task: options.task,
         name: options.name.clone(),
@@ -79,8 +79,8 @@ fn unread(error: RunIndexError) -> Ending {
 }
 
 /// Writes a value as it was written, whatever its bytes are.
-pub(super) fn blob(place: &Place, mut out: Out, options: &Blob) -> Done {
-    let Some(hash) = BlobHash::parse(&options.hash) else {
+pub(super) fn blob(place: &Place, mut out: Out, hash: &str) -> Done {
+    let Some(hash) = BlobHash::parse(hash) else {
         let message = "the name of a value is its hash, as `$blob` has it in a record";
         return Err(TaskError::new(ErrorKind::BadArgument, message).into());
     };

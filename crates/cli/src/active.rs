@@ -1,4 +1,4 @@
-//! `ps`: what the process that has the directory is doing, from its memory. The log is read where the
+//! `ls --active`: what the process that has the directory is doing, from its memory. The log is read where the
 //! process does not answer.
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tiffany_kernel::{ErrorKind, Uuid};
 
 use super::Done;
-use super::args::Ps;
+use super::args::Ls;
 use super::driver::{self, Heard, Silence};
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
@@ -22,7 +22,10 @@ use tiffany_log::{LogError, RunState, View};
 use tiffany_records::tasks::{Seen, Tasks};
 use tiffany_records::wait_reason::Waiting;
 
-pub(super) fn ps(place: &Place, out: Out, options: &Ps) -> Done {
+/// How many runs are listed if nothing is said.
+const DEFAULT_LIMIT: usize = 10_000;
+
+pub(super) fn active(place: &Place, out: Out, options: &Ls) -> Done {
     is_log(&place.dir)?;
     let process = driver::process(&place.dir);
     match &options.run {
@@ -38,7 +41,7 @@ pub(super) fn ps(place: &Place, out: Out, options: &Ps) -> Done {
             let query = RunQuery {
                 states: vec![State::Live, State::Ending, State::Paused, State::Held],
                 function: options.function.clone(),
-                limit: options.limit,
+                limit: options.limit.unwrap_or(DEFAULT_LIMIT),
                 ..RunQuery::default()
             };
             match driver::ask(&place.dir, |control| control.runs(&query))? {

@@ -1,54 +1,49 @@
-//! `stuck`: tasks that have waited for long, of all runs that go on, from the log alone; and the task that keeps all others waiting, from the process.
+//! `ls --stuck`: tasks that have waited for long, of all runs that go on, from the log alone; and the task that keeps all others waiting, from the process.
 
+use std::path::Path;
 use std::time::Duration;
 
-use crate::{GuestError, Invocation};
-use clap::{self, Args, FromArgMatches};
 use tiffany::control::{Control, LongTurn};
 use tiffany::units;
 
-use super::{print, refused};
+use crate::GuestError;
+use crate::args::Ls;
+use crate::daemon_commands::{print, refused};
+use crate::error::{CliError, Ending};
 use tiffany_daemon::stuck::{Stuck, StuckTask, live};
 
-pub(crate) const NAME: &str = "stuck";
 /// How long the process that has the log has for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How many are listed if nothing is said.
+const DEFAULT_LIMIT: usize = 100;
 
-/// List tasks that have waited for long for something that neither a clock nor a person decides, the longest first
-#[derive(Args, Debug)]
-struct Typed {
-    /// How long is long; by default five minutes for a step, a lock or a descriptor, and an hour for a message or a promise.
-    #[arg(long, value_name = "TIME", value_parser = units::time)]
+pub(crate) fn stuck(dir: &Path, as_json: bool, options: &Ls) -> Result<u8, Ending> {
+    let limit = options.limit.unwrap_or(DEFAULT_LIMIT);
+    if limit == 0 {
+        return Err(CliError::Usage("`--limit` with `--stuck` takes 1 or more".into()).into());
+    }
+    Ok(look(dir, as_json, options.after, limit)?)
+}
+
+fn look(
+    dir: &Path,
+    as_json: bool,
     after: Option<Duration>,
-    /// How many to list at the most.
-    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
-    limit: u32,
-}
-
-pub(crate) fn command() -> clap::Command {
-    Typed::augment_args(clap::Command::new(NAME))
-}
-
-pub(crate) fn run(asked: &Invocation<'_>) -> Result<u8, GuestError> {
-    let typed = Typed::from_arg_matches(asked.matches).map_err(|error| GuestError {
-        code: "TFY0067".into(),
-        text: error.to_string(),
-        exit: Some(2),
-    })?;
+    limit: usize,
+) -> Result<u8, GuestError> {
     let mut control =
-        match Control::connect_within(&asked.dir, PATIENCE).map_err(|error| refused(&error))? {
+        match Control::connect_within(dir, PATIENCE).map_err(|error| refused(&error))? {
             Some(control) => control,
-            None => Control::open(&asked.dir).map_err(|error| refused(&error))?,
+            None => Control::open(dir).map_err(|error| refused(&error))?,
         };
     // A process of an older version does not know this question.
     let kept = control.long_turns().unwrap_or_default();
     if let Some(turn) = kept.last().filter(|turn| !turn.is_over) {
-        return keeps(turn, asked.json);
+        return keeps(turn, as_json);
     }
     let page = control.runs(&live()).map_err(|error| refused(&error))?;
-    let limit = usize::try_from(typed.limit).unwrap_or(usize::MAX);
-    let found = Stuck::new(&asked.dir).look(&page, typed.after, limit);
-    if asked.json {
+    let found = Stuck::new(dir).look(&page, after, limit);
+    if as_json {
         return found.stuck.iter().try_for_each(print::json).map(|()| 0);
     }
     if found.stuck.is_empty() {

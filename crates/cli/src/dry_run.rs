@@ -1,11 +1,11 @@
-//! `inspect`: what there is in a directory, and what would happen if it were opened and its runs went on. It changes
+//! `resume --dry-run`: what there is in a directory, and what would happen if it were opened and its runs went on. It changes
 //! nothing.
 
 use serde_json::{Value, json};
 use tiffany_kernel::Uuid;
 
 use super::Done;
-use super::args::{Inspect, State};
+use super::args::State;
 use super::driver;
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
@@ -31,13 +31,13 @@ struct Plan {
     upcoming: Vec<Value>,
 }
 
-pub(super) fn inspect(place: Place, mut out: Out, options: &Inspect) -> Done {
-    let names: Vec<&str> = options.runs.iter().map(String::as_str).collect();
+pub(super) fn dry_run(place: Place, mut out: Out, named: &[String]) -> Done {
+    let names: Vec<&str> = named.iter().map(String::as_str).collect();
     let view = match names.is_empty() {
         true => place.look()?,
         false => place.look_for(&names)?,
     };
-    let runs = find_all(&view, &options.runs)?;
+    let runs = find_all(&view, named)?;
     let count = |state| view.runs().filter(|(_, entry)| entry.state == state).count();
     let (live, finished, removed) =
         (count(RunState::Live), count(RunState::Finished), count(RunState::Removed));
