@@ -8,10 +8,10 @@ use pyo3::types::PyDict;
 use tiffany::Builder;
 use tiffany_cli::{CommandLine, Guest, GuestError, ProgramFile, TestFile, TestOf};
 
-use crate::asyncgens::Hooks;
-use crate::errors;
-use crate::settings::Settings;
-use crate::signals::{Second, Watch};
+use crate::process::signals::{Second, Watch};
+use crate::runtime::settings::Settings;
+use crate::tasks::asyncgens::Hooks;
+use crate::values::errors;
 
 /// Runs the command given by the arguments, the first of which is the name of the program, and
 /// returns the exit code. The host handles Python files.

@@ -7,11 +7,11 @@ use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::of;
-use crate::call::{Op, Perform, SystemCall};
-use crate::errors::{Raise, TiffanyError};
-use crate::line::Line;
-use crate::outside::{Outside, Stops};
-use crate::pending::Pending;
+use crate::calls::call::{Op, Perform, SystemCall};
+use crate::calls::outside_work::{Outside, Stops};
+use crate::calls::pending::Pending;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::line::Line;
 
 /// Work that a function of `python/tiffany/_outside.py` begins.
 struct Begun {

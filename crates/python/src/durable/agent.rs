@@ -9,10 +9,12 @@ use tiffany::binding::{self, Agent};
 use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Reply, Site, TaskError, TaskStatus, Time};
 
-use crate::call::{self, SystemCall};
+use crate::calls::call;
+use crate::calls::call::SystemCall;
 use crate::durable::interrupt;
-use crate::errors::{self, Raise, TiffanyError};
-use crate::{frames, json, session};
+use crate::process::session;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::{errors, frames, json};
 
 /// The end of a state machine, with its value.
 #[pyclass(frozen, generic, get_all, module = "tiffany")]
@@ -59,7 +61,7 @@ pub(super) fn coroutine(
 fn line_of(object: &Bound<'_, PyAny>) -> PyResult<Site> {
     let code = object.getattr("wants")?.getattr("__code__")?;
     let file: String = code.getattr("co_filename")?.extract()?;
-    Ok(crate::names::site(&file, code.getattr("co_firstlineno")?.extract()?))
+    Ok(crate::values::names::site(&file, code.getattr("co_firstlineno")?.extract()?))
 }
 
 impl PyAgent {
@@ -74,7 +76,7 @@ impl PyAgent {
             let message = format!(
                 "`{}.wants` gave {}; it gives a call, or `Done(value)`",
                 self.kind,
-                crate::argument::shown(&wanted)
+                crate::values::argument::shown(&wanted)
             );
             return Err(TiffanyError::NotACall.err(py, message));
         };

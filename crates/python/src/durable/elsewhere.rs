@@ -15,7 +15,7 @@ use tiffany::{ErrorKind, TaskError, binding};
 
 use crate::durable::work::Work;
 use crate::durable::{attempt, interrupt};
-use crate::stack::is_coroutine;
+use crate::values::coroutine_kind::is_coroutine;
 
 /// Where they run.
 pub(super) fn spawner() -> Spawner {

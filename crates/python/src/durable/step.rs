@@ -11,17 +11,15 @@ use tiffany::binding;
 use tiffany::durable::Retry;
 use tiffany::{Reply, Site, SystemCall as KernelCall, TryCall};
 
-use crate::argument;
-use crate::call::{Op, Perform, SystemCall};
+use crate::calls::call::{Op, Perform, SystemCall};
+use crate::calls::pending::Pending;
 use crate::durable::elsewhere::{self, AsyncAttempt};
-use crate::durable::interpreter;
 use crate::durable::seconds;
 use crate::durable::work::{Given, Work, is_constant};
-use crate::errors::{self, Raise, TiffanyError};
-use crate::json;
-use crate::line::Line;
-use crate::names;
-use crate::pending::Pending;
+use crate::process::interpreter;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::line::Line;
+use crate::values::{argument, errors, json, names};
 
 /// A function whose calls are steps of durable runs. `@step` creates it.
 #[pyclass(frozen, dict, generic, name = "Step", module = "tiffany")]

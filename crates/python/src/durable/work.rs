@@ -11,7 +11,7 @@ use tiffany::durable::{Attempt, StepError};
 use tiffany::{ErrorKind, TaskError, binding};
 
 use crate::durable::{attempt, interrupt};
-use crate::{errors, json};
+use crate::values::{errors, json};
 
 /// What is done.
 pub(super) struct Work {
