@@ -1,4 +1,4 @@
-//! The command line inside Python. What is typed is read in Rust; what is to be done with a file of Python is done by `tiffany._command`.
+//! The command line inside Python. What is typed is read in Rust; what is to be done with a file of Python is done by `tiffany._cli.command`.
 
 use std::ffi::OsString;
 use std::process::Command;

@@ -48,9 +48,9 @@ def _ours(mode: Mode, _: Path) -> Sample:
         start = process_time()
         tasks = []
         for _ in range(TASKS):
-            tasks.append((yield tiffany.Spawn(_yielding(depth, yields))))
+            tasks.append((yield tiffany.calls.Spawn(_yielding(depth, yields))))
         for task in tasks:
-            yield tiffany.Wait(task)
+            yield tiffany.calls.Wait(task)
         return process_time() - start
 
     return _sample(mode, lambda depth, yields: tiffany.run(main(depth, yields)))

@@ -39,9 +39,9 @@ def _ours(mode: Mode, _: Path) -> Sample:
         start = process_time()
         tasks = []
         for _ in range(TASKS):
-            tasks.append((yield tiffany.Spawn(_yielding(_yields(mode)))))
+            tasks.append((yield tiffany.calls.Spawn(_yielding(_yields(mode)))))
         for task in tasks:
-            yield tiffany.Wait(task)
+            yield tiffany.calls.Wait(task)
         return process_time() - start
 
     return _sample(mode, tiffany.run(main()))

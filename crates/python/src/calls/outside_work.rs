@@ -1,4 +1,4 @@
-//! Work that is done outside the loop: coroutines of asyncio, functions on executors. `python/tiffany/_outside.py` begins it; here a task
+//! Work that is done outside the loop: coroutines of asyncio, functions on executors. `python/tiffany/_aio/outside.py` begins it; here a task
 //! waits for its end, and a task that is cancelled sees to that end. It knows nothing of loops and executors.
 
 use std::cell::RefCell;

@@ -1,5 +1,5 @@
 //! State machines in Python whose state can be written down: objects of a dataclass that say what they want in the state they are in, and take the answer. Which
-//! classes there are is known in `python/tiffany/_agents.py`.
+//! classes there are is known in `python/tiffany/durable/_state_machines.py`.
 
 use std::cell::RefCell;
 
@@ -98,7 +98,7 @@ impl PyAgent {
     }
 
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("tiffany._agents")?.call_method1("state", (&self.object,))
+        py.import("tiffany.durable._state_machines")?.call_method1("state", (&self.object,))
     }
 
     fn state(&self, py: Python<'_>) -> PyResult<String> {

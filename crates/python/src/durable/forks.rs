@@ -10,7 +10,7 @@ use crate::process::interpreter;
 use crate::values::argument::Argument;
 use crate::values::{argument, json};
 
-/// How a fork differs from its parent, as `python/tiffany/_control.py` has made it of what the user wrote.
+/// How a fork differs from its parent, as `python/tiffany/durable/_control.py` has made it of what the user wrote.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Wanted<'py> {

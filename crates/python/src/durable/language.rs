@@ -1,4 +1,4 @@
-//! Python as the language of durable runs: their functions are found in `python/tiffany/_workflows.py`, which also says what is said
+//! Python as the language of durable runs: their functions are found in `python/tiffany/durable/_workflows.py`, which also says what is said
 //! about them.
 
 use pyo3::prelude::*;
@@ -58,7 +58,11 @@ fn root(
 
 /// What the log calls a class, if it is one of a state machine.
 fn kind(function: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-    function.py().import("tiffany._agents")?.call_method1("name_of", (function,))?.extract()
+    function
+        .py()
+        .import("tiffany.durable._state_machines")?
+        .call_method1("name_of", (function,))?
+        .extract()
 }
 
 /// A state machine made again.
@@ -74,7 +78,8 @@ fn restored(
         return Ok(None);
     }
     let fields = crate::values::json::decode(py, state)?;
-    let object = py.import("tiffany._agents")?.call_method1("restored", (class, fields))?;
+    let object =
+        py.import("tiffany.durable._state_machines")?.call_method1("restored", (class, fields))?;
     Ok(Some(agent::coroutine(object, kind.to_owned(), until)))
 }
 

@@ -1,4 +1,4 @@
-//! What a runtime with a log is told, as `python/tiffany/_runtime.py` has made it of what the user wrote.
+//! What a runtime with a log is told, as `python/tiffany/durable/_runtime.py` has made it of what the user wrote.
 
 use std::path::PathBuf;
 use std::rc::Rc;

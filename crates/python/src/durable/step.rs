@@ -1,5 +1,5 @@
 //! `Step`: a function whose calls are steps. Calling it gives a call for the scheduler; what the function is given is written down with it.
-//! The decorator and what it accepts are in `python/tiffany/_steps.py`.
+//! The decorator and what it accepts are in `python/tiffany/durable/_steps.py`.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) struct Step {
     signature: Py<PyAny>,
 }
 
-/// What was said about a step, as `python/tiffany/_steps.py` has made it of what the user wrote.
+/// What was said about a step, as `python/tiffany/durable/_steps.py` has made it of what the user wrote.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Settings {
@@ -118,7 +118,8 @@ impl Step {
         if let Some(options) = options {
             all.update(options.as_mapping())?;
         }
-        let decorate = py.import("tiffany._steps")?.getattr("step")?.call((), Some(&all))?;
+        let decorate =
+            py.import("tiffany.durable._steps")?.getattr("step")?.call((), Some(&all))?;
         decorate.call1((slf.get().function.bind(py),))
     }
 

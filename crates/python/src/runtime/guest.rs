@@ -1,4 +1,4 @@
-//! A runtime inside the asyncio loop of the same thread. `python/tiffany/_guest.py` drives it and learns from it
+//! A runtime inside the asyncio loop of the same thread. `python/tiffany/_aio/guest.py` drives it and learns from it
 //! what to wake it for and which runs have ended.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -130,19 +130,19 @@ pub(crate) fn close_before(
     generators: Vec<Py<PyAny>>,
     call: Py<PyAny>,
 ) -> PyResult<Py<PyAny>> {
-    let closing = py.import("tiffany._asyncgens")?.getattr("close_before")?;
+    let closing = py.import("tiffany._aio.asyncgens")?.getattr("close_before")?;
     Ok(closing.call1((generators, call))?.unbind())
 }
 
 /// A program that closes them.
 pub(crate) fn close_all(py: Python<'_>, generators: Vec<Py<PyAny>>) -> PyResult<Py<PyAny>> {
-    let closing = py.import("tiffany._asyncgens")?.getattr("close_all")?;
+    let closing = py.import("tiffany._aio.asyncgens")?.getattr("close_all")?;
     Ok(closing.call1((generators,))?.unbind())
 }
 
 /// Closes one that may make no calls.
 pub(crate) fn close_now(generator: &Bound<'_, PyAny>) -> PyResult<()> {
-    let close = generator.py().import("tiffany._asyncgens")?.getattr("close_now")?;
+    let close = generator.py().import("tiffany._aio.asyncgens")?.getattr("close_now")?;
     close.call1((generator,)).map(drop)
 }
 

@@ -256,7 +256,7 @@ impl PyTask {
         let input = match &self.result {
             ResultForm::Object => String::from("{}"),
             ResultForm::Written(function) => {
-                let workflows = py.import("tiffany._workflows")?;
+                let workflows = py.import("tiffany.durable._workflows")?;
                 let given = workflows.call_method1("arguments", (function, args, kwargs))?;
                 crate::values::json::encode(&given, || "what the run continues with".into())?
             }

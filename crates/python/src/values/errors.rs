@@ -416,7 +416,7 @@ pub(crate) fn show_stuck(py: Python<'_>, text: &str, thread: Option<u64>) {
 /// The program was asked to end, and a task keeps its turn. If none has it, because the thread is in a command, that says itself what it waits for.
 pub(crate) fn show_kept_turn(py: Python<'_>, thread: u64) {
     let line = line_of(py, thread).unwrap_or_default();
-    let command = py.import("tiffany._command").and_then(|command| command.getattr("__file__"));
+    let command = py.import("tiffany._cli.command").and_then(|command| command.getattr("__file__"));
     if command.is_ok_and(|file| line.starts_with(&format!("{file}:"))) {
         return;
     }

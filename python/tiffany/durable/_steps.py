@@ -10,9 +10,10 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from tiffany import _core, _transactions
+from tiffany import _core
 from tiffany._arguments import bad, check_names, seconds, whole
 from tiffany._records import Backoff
+from tiffany.durable import _transactions
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

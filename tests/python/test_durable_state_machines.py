@@ -11,21 +11,9 @@ from typing import Any
 import pytest
 import tiffany
 from durable_kit import Ledger, kill_until_over, records, run_files, types
-from tiffany import (
-    BadArgumentError,
-    Done,
-    NoSnapshotError,
-    NotACallError,
-    Now,
-    PausedRunWarning,
-    ReceiveMessage,
-    Runtime,
-    Sleep,
-    Spawn,
-    agent,
-    step,
-    workflow,
-)
+from tiffany import Done, Runtime, state_machine, step, workflow
+from tiffany.calls import Now, ReceiveMessage, Sleep, Spawn
+from tiffany.errors import BadArgumentError, NoSnapshotError, NotACallError, PausedRunWarning
 from tiffany.history import TimeTravel, check, export
 
 DONE: list[str] = []
@@ -39,7 +27,7 @@ def double(number: int) -> int:
     return number * 2
 
 
-@agent(name="inbox agent")
+@state_machine(name="inbox agent")
 @dataclass
 class Inbox:
     """Doubles what comes, and remembers when and what."""
@@ -132,14 +120,14 @@ def naps() -> Any:
     yield
 
 
-def types_now(runtime: Runtime, run: tiffany.Run[Any], wal: Path) -> list[str]:
+def types_now(runtime: Runtime, run: tiffany.durable.Run[Any], wal: Path) -> list[str]:
     """The types of the records of a run that goes on."""
     runtime.flush()
     document = export(run, wal=wal, format="json")
     return [record["type"] for record in document["records"]]
 
 
-@agent(name="sleeper")
+@state_machine(name="sleeper")
 @dataclass
 class Sleeper:
     naps: int
@@ -165,7 +153,7 @@ def test_a_sleep_ends_when_it_would_have(tmp_path: Path) -> None:
     assert 60 <= slept.total_seconds() < 60.9
 
 
-@agent(name="long agent")
+@state_machine(name="long agent")
 @dataclass
 class Long:
     until: int
@@ -201,7 +189,7 @@ def test_killed_between_snapshots_it_goes_on_from_the_last_one(seed: int, tmp_pa
     assert records(tmp_path / "wal")[0]["gen"] > 5
 
 
-@agent(name="grows")
+@state_machine(name="grows")
 @dataclass
 class Grows:
     number: int
@@ -237,9 +225,9 @@ def test_a_newer_class_reads_what_an_older_one_wrote(
 
         wants, take = Newer.wants, Newer.take
 
-    registered = tiffany._workflows._REGISTERED
-    monkeypatch.setitem(tiffany._agents._NAMES, Newer, "grows")
-    monkeypatch.setitem(tiffany._agents._NAMES, Other, "grows")
+    registered = tiffany.durable._workflows._REGISTERED
+    monkeypatch.setitem(tiffany.durable._state_machines._NAMES, Newer, "grows")
+    monkeypatch.setitem(tiffany.durable._state_machines._NAMES, Other, "grows")
     monkeypatch.setitem(registered, "grows", Other)
     with pytest.warns(PausedRunWarning, match="TFY0127"), Runtime(wal=tmp_path) as runtime:
         assert [paused.code for paused in runtime.paused()] == ["TFY0127"]
@@ -252,7 +240,7 @@ def test_a_newer_class_reads_what_an_older_one_wrote(
         assert runtime.wait(run) == (107, "new")
 
 
-@agent(name="wrong")
+@state_machine(name="wrong")
 @dataclass
 class Wrong:
     which: str
@@ -283,7 +271,7 @@ def test_what_a_state_machine_cannot_want(tmp_path: Path) -> None:
 
 def test_what_is_no_state_machine(tmp_path: Path) -> None:
     with pytest.raises(BadArgumentError, match="is no dataclass"):
-        agent(int)
+        state_machine(int)
 
     @dataclass
     class Half:
@@ -291,11 +279,11 @@ def test_what_is_no_state_machine(tmp_path: Path) -> None:
             return Done(1)
 
     with pytest.raises(BadArgumentError, match="has no method `take`"):
-        agent(Half)
+        state_machine(Half)
     with pytest.raises(BadArgumentError, match="did you mean `name`"):
-        agent(nmae="x")  # type: ignore[call-overload]
+        state_machine(nmae="x")  # type: ignore[call-overload]
     with pytest.raises(BadArgumentError, match="two workflows are called 'sleeper'"):
-        agent(name="sleeper")(Inbox)
+        state_machine(name="sleeper")(Inbox)
 
     @workflow(name="no machine")
     def plain() -> Any:

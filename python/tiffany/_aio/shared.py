@@ -12,11 +12,11 @@ import threading
 from collections.abc import Generator
 from typing import Any
 
-from tiffany import _workflows
+from tiffany._aio.guest import Guest
 from tiffany._arguments import path, several
-from tiffany._guest import Guest
-from tiffany._runtime import Runtime
 from tiffany._settings import Settings
+from tiffany.durable import _workflows
+from tiffany.durable._runtime import Runtime
 from tiffany.errors import OtherLoopError, OtherSettingsError, WrongThreadError
 
 

@@ -18,8 +18,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from typing import Any
 
 from tiffany import _core
-from tiffany._loop import background
-from tiffany._processes import Processes
+from tiffany._aio.loop import background
+from tiffany._aio.processes import Processes
 from tiffany.errors import BadArgumentError
 
 Done = Callable[[Any], object]

@@ -8,8 +8,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar, overload
 
-from tiffany import _workflows
 from tiffany._arguments import bad, known_names_only
+from tiffany.durable import _workflows
 
 C = TypeVar("C", bound=type)
 
@@ -17,8 +17,8 @@ _NAMES: dict[type, str] = {}
 """The name of each class in the log."""
 
 
-class Agent(Protocol):
-    """The methods that a class needs for `agent`: ``wants`` returns the next call, and ``take``
+class StateMachine(Protocol):
+    """The methods that a class needs for `state_machine`: ``wants`` returns the next call, and ``take``
     receives its answer.
 
     An optional method ``failed(error)`` receives exceptions. Without it, an exception ends the
@@ -35,11 +35,11 @@ class Agent(Protocol):
 
 
 @overload
-def agent(cls: C, /) -> C: ...
+def state_machine(cls: C, /) -> C: ...
 @overload
-def agent(*, name: str | None = None) -> Callable[[C], C]: ...
-@known_names_only("@agent")
-def agent(cls: type | None = None, /, *, name: str | None = None) -> Any:
+def state_machine(*, name: str | None = None) -> Callable[[C], C]: ...
+@known_names_only("@state_machine")
+def state_machine(cls: type | None = None, /, *, name: str | None = None) -> Any:
     """Registers a dataclass as a state machine, so that durable runs of its objects can be started
     and resumed.
 
@@ -54,7 +54,7 @@ def agent(cls: type | None = None, /, *, name: str | None = None) -> Any:
     >>> @step
     ... def add_one(number):
     ...     return number + 1
-    >>> @agent(name="count up")
+    >>> @state_machine(name="count up")
     ... @dataclass
     ... class CountUp:
     ...     until: int
@@ -77,7 +77,7 @@ def _register(cls: Any, name: str | None) -> Any:
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise bad(
             f"{cls!r} is no dataclass, whose fields would be its state",
-            "put @agent above @dataclass",
+            "put @state_machine above @dataclass",
         )
     for method in ("wants", "take"):
         if not callable(getattr(cls, method, None)):

@@ -14,10 +14,13 @@ from types import ModuleType, TracebackType
 from typing import Any, Literal
 
 import tiffany
-from tiffany import _captured, _core, _program_file, _runtime, _workflows
+from tiffany import _core
 from tiffany._arguments import close_unbegun
-from tiffany._asking import Asking
-from tiffany._program_file import ProgramFileError
+from tiffany._cli import captured as _captured
+from tiffany._cli import program_file as _program_file
+from tiffany._cli.asking import Asking
+from tiffany._cli.program_file import ProgramFileError
+from tiffany.durable import _runtime, _workflows
 from tiffany.errors import TiffanyError
 
 # Tells the process that this one becomes that it has been through this.
@@ -212,7 +215,7 @@ def tell(error: BaseException) -> bool:
 
 def own(lines: TracebackType | None) -> TracebackType | None:
     """Removes the leading frames of this package from a traceback."""
-    package = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     while lines is not None and lines.tb_frame.f_code.co_filename.startswith(package):
         lines = lines.tb_next
     return lines

@@ -14,8 +14,8 @@ from typing import Literal
 
 from tiffany import _core
 from tiffany._approvals import OpenApproval
-from tiffany._control import Connection
-from tiffany._program_file import ProgramFileError
+from tiffany._cli.program_file import ProgramFileError
+from tiffany.durable._control import Connection
 from tiffany.errors import TiffanyError
 
 #: Why a question is denied.

@@ -1,7 +1,7 @@
 """JSON Schemas (2020-12) of workflow inputs, made from function signatures, for forms that start
 runs.
 
-A schema describes the plain JSON that ``tiffany._inputs`` converts to the arguments. Parts with
+A schema describes the plain JSON that ``tiffany.durable._inputs`` converts to the arguments. Parts with
 unknown types are left open.
 """
 
@@ -159,7 +159,7 @@ def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as plain JSON, which ``tiffany._inputs`` converts back."""
+    """Returns a value as plain JSON, which ``tiffany.durable._inputs`` converts back."""
     if isinstance(value, enum.Enum):
         return _member(value)
     if isinstance(value, float) and not math.isfinite(value):

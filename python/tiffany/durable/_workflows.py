@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, ModuleType
 from typing import Any, TypeVar, overload
 
-from tiffany import _agents, _core, _inputs, _schema
+from tiffany import _core
 from tiffany._arguments import bad, known_names_only, several
 from tiffany._names import modules, names
+from tiffany.durable import _inputs, _schema, _state_machines
 from tiffany.errors import (
     PausedRunWarning,
     UnreadableError,
@@ -119,7 +120,7 @@ def default_name(function: Function) -> str:
     """Returns the name of a function that was given no other.
 
     >>> default_name(default_name)
-    'tiffany._workflows:default_name'
+    'tiffany.durable._workflows:default_name'
     """
     return names(function.__module__, function.__qualname__)[0]
 
@@ -128,7 +129,7 @@ def name_of(function: Function) -> str:
     """Returns the name of a function that can be submitted. A function at the top level of a module
     becomes a workflow if it is not one yet.
     """
-    machine = _agents.name_of(function)
+    machine = _state_machines.name_of(function)
     if machine is not None:
         return machine
     _check(function)
@@ -205,8 +206,8 @@ def arguments(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any])
         bound = _signature(function).bind(*args, **kwargs)
     except TypeError as error:
         raise bad(f"{function.__qualname__}(): {error}") from None
-    if _agents.name_of(function) is not None:
-        bound.arguments.update(_agents.made_anew(function, bound.arguments))
+    if _state_machines.name_of(function) is not None:
+        bound.arguments.update(_state_machines.made_anew(function, bound.arguments))
     bound.apply_defaults()
     return dict(bound.arguments)
 

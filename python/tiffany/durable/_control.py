@@ -9,11 +9,12 @@ import uuid as _uuid
 from collections.abc import Iterable
 from typing import Any, TypeVar, cast, overload
 
-from tiffany import _arguments, _core, _retention, _workflows
+from tiffany import _arguments, _core, _retention
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, several
 from tiffany._records import Doubt, Paused, Run, RunLike, Status, doubt, paused_run
 from tiffany._retention import Collected, Compacted, Pruned, Retention
+from tiffany.durable import _workflows
 from tiffany.metrics import Metrics, _read
 
 _NOTHING: Any = object()

@@ -22,7 +22,7 @@ from collections import abc
 from collections.abc import Callable
 from typing import Any
 
-from tiffany._schema import hints_of
+from tiffany.durable._schema import hints_of
 
 _PLAIN: dict[Any, str] = {str: "a text", int: "a whole number", float: "a number", bool: "a bool"}
 _LISTS: dict[Any, Callable[[Any], Any]] = {
@@ -62,11 +62,11 @@ def fitted(function: Callable[..., Any], given: dict[str, Any], *, checks: bool)
     >>> fitted(order, {"item": {"name": "tea", "day": "2026-11-17"}, "count": "two"}, checks=True)
     Traceback (most recent call last):
         ...
-    tiffany._inputs.Unfit: `count` is a whole number, not "two"
+    tiffany.durable._inputs.Unfit: `count` is a whole number, not "two"
     >>> fitted(order, {"item": {"name": "tea"}}, checks=True)
     Traceback (most recent call last):
         ...
-    tiffany._inputs.Unfit: `item` has no `day`
+    tiffany.durable._inputs.Unfit: `item` has no `day`
     """
     hints = hints_of(function)
     parameters = inspect.signature(function).parameters

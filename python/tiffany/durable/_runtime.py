@@ -11,14 +11,15 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from datetime import timedelta
 from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
 
-from tiffany import _arguments, _control, _core, _retention, _workflows
+from tiffany import _arguments, _core, _retention
 from tiffany._activity import Subscription
-from tiffany._agents import Agent
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, check_no_running_loop, close_unbegun, known_names_only
-from tiffany._control import _NOTHING, Connection
 from tiffany._records import Chunk, Doubt, Paused, Queue, Run, RunLike, doubt, paused_run
 from tiffany._retention import Collected, Compacted, Pruned, Retention
+from tiffany.durable import _control, _workflows
+from tiffany.durable._control import _NOTHING, Connection
+from tiffany.durable._state_machines import StateMachine
 from tiffany.metrics import Metrics, _read
 
 atexit.register(_core._leave)
@@ -42,7 +43,7 @@ class Runtime:
     - ``record`` says which calls are recorded: ``"every"`` call, or only the ``"outward"`` ones,
       which is enough to resume a run.
     - ``snapshot_every`` is the number of records after which the log of a run of state machines
-      starts again with a snapshot (see `agent`); 0 means never.
+      starts again with a snapshot (see `state_machine`); 0 means never.
     - ``retention`` are rules about finished runs, which are applied every ``retention_every``
       seconds (see `tiffany.retention`).
     - ``redact`` are rules that remove secrets from everything that is recorded, such as ``"field
@@ -94,7 +95,7 @@ class Runtime:
     ) -> None:
         self._functions = _workflows.Functions(workflows)
         # Programs without asyncio do not pay for it.
-        shared = sys.modules.get("tiffany._shared")
+        shared = sys.modules.get("tiffany._aio.shared")
         if shared is not None and wal is not None:
             shared.close_left(wal)
         self._core = _core.Runtime(
@@ -192,7 +193,9 @@ class Runtime:
     @overload
     def submit(self, workflow: Program[_T], /, *, id: str) -> Run[_T]: ...
     @overload
-    def submit(self, workflow: type[Agent], /, *args: Any, id: str, **kwargs: Any) -> Run[Any]: ...
+    def submit(
+        self, workflow: type[StateMachine], /, *args: Any, id: str, **kwargs: Any
+    ) -> Run[Any]: ...
     @overload
     def submit(self, workflow: str, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]: ...
     # The checker does not see that `Any` is all of them.
@@ -402,7 +405,8 @@ class Runtime:
         the log.
 
         >>> import tempfile
-        >>> from tiffany import Retention, Runtime, workflow
+        >>> from tiffany import Runtime, workflow
+        >>> from tiffany.durable import Retention
         >>> @workflow(name="greet")
         ... def greet():
         ...     yield

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from tiffany import _core
 from tiffany._arguments import bad, check_no_running_loop, close_unbegun, known_names_only
 from tiffany._records import Chunk, Queue
-from tiffany._runtime import Runtime
+from tiffany.durable._runtime import Runtime
 
 _T = TypeVar("_T")
 
@@ -51,7 +51,7 @@ def run(
 
     >>> import tiffany
     >>> async def main():
-    ...     return await tiffany.ask("greeting")
+    ...     return await tiffany.calls.ask("greeting")
     >>> tiffany.run(main(), env={"greeting": "hello"})
     'hello'
 

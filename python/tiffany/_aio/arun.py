@@ -9,9 +9,9 @@ from typing import TypeVar, Unpack
 
 from tiffany import _core
 from tiffany._arguments import check_names, close_unbegun
-from tiffany._run import check_durable
-from tiffany._runtime import Runtime
 from tiffany._settings import Settings
+from tiffany.durable._run import check_durable
+from tiffany.durable._runtime import Runtime
 
 _T = TypeVar("_T")
 
@@ -31,7 +31,8 @@ async def arun(
     settings; only ``workflows`` may differ.
 
     >>> import asyncio
-    >>> from tiffany import Aio, Sleep, arun
+    >>> from tiffany import arun
+    >>> from tiffany.calls import Aio, Sleep
     >>> def main():
     ...     yield Sleep(0.001)
     ...     return (yield Aio(asyncio.sleep(0.001, "from both")))
@@ -39,8 +40,8 @@ async def arun(
     'from both'
     """
     # With its loop asyncio is there; programs without one do not pay for it.
-    from tiffany._guest import Guest
-    from tiffany._shared import guest_of
+    from tiffany._aio.guest import Guest
+    from tiffany._aio.shared import guest_of
 
     try:
         check_names("tiffany.arun()", settings, ("id", *Settings.__annotations__))

@@ -7,7 +7,7 @@ import contextlib
 import math
 from typing import Any
 
-from tiffany._runtime import Runtime
+from tiffany.durable._runtime import Runtime
 from tiffany.errors import TaskCancelledError
 
 _ROUNDS = 16
