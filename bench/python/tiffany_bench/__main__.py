@@ -1,4 +1,4 @@
-"""The command ``python -m tiffany.bench``: reads its arguments, takes the measures, and prints
+"""The command ``python bench/python``: reads its arguments, takes the measures, and prints
 them.
 """
 
@@ -21,7 +21,7 @@ from .harness import Contender, Measure, Missing, Mode, Sample, take_turns
 from .measures import MEASURES
 
 USAGE = """\
-usage: python -m tiffany.bench [--json] [--quick] [--only NAME] [--dir D] [MEASURE...]
+usage: python bench/python [--json] [--quick] [--only NAME] [--dir D] [MEASURE...]
 
   --json    one JSON object a line instead of tables
   --quick   a short run that shows it still works; its figures mean nothing
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str]) -> int:
             raise Refused(f"there is no directory `{asked.directory}`")
         return 0 if take(asked, choose(asked)) else 1
     except Refused as refused:
-        print(f"tiffany.bench: {refused}\n\n{USAGE}", end="", file=sys.stderr)
+        print(f"bench/python: {refused}\n\n{USAGE}", end="", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -2,7 +2,7 @@
 connections.
 
 Each connection has one outstanding request of 64 to 128 bytes. The server has a process of its own
-(:mod:`tiffany.bench.echo_servers`), and the load comes from another one. The figure is requests per
+(:mod:`tiffany_bench.echo_servers`), and the load comes from another one. The figure is requests per
 second of CPU time of the server's process, all of its threads, so the load of the rest of the
 machine does not matter.
 """
@@ -105,7 +105,7 @@ class _Connection:
 def _taker(server: str, connections: int) -> Callable[[Mode, Path], Sample]:
     def take(mode: Mode, _: Path) -> Sample:
         allow_many_descriptors()
-        with Child("-m", "tiffany.bench.echo_servers", server) as process:
+        with Child("-m", "tiffany_bench.echo_servers", server) as process:
             port = int(process.line())
             with Load(port, connections) as load:
                 load.requests(2 * connections)

@@ -24,12 +24,14 @@ PATIENCE = {Mode.FULL: 600.0, Mode.QUICK: 120.0}
 
 
 def sample(measure: Measure, contender: Contender, mode: Mode, directory: Path) -> Sample | Missing:
-    """Takes one sample in a separate process (:mod:`tiffany.bench.sample`)."""
+    """Takes one sample in a separate process (:mod:`tiffany_bench.sample`)."""
     absent = [name for name in contender.needs if version(name) is None]
     if absent:
         names = " and ".join(absent)
-        return Missing(f"no {names} here: pip install 'tiffany[bench]'", absent=True)
-    module = [sys.executable, "-m", "tiffany.bench.sample"]
+        return Missing(
+            f"no {names} here: pip install -r bench/python/requirements.txt", absent=True
+        )
+    module = [sys.executable, "-m", "tiffany_bench.sample"]
     process = subprocess.Popen(
         [*module, measure.name, contender.name, mode.value, str(directory)],
         stdin=subprocess.DEVNULL,
@@ -38,6 +40,7 @@ def sample(measure: Measure, contender: Contender, mode: Mode, directory: Path) 
         text=True,
         errors="replace",
         start_new_session=True,
+        env=_environment(),
     )
     try:
         said, complaints = process.communicate(timeout=PATIENCE[mode])
@@ -50,6 +53,12 @@ def sample(measure: Measure, contender: Contender, mode: Mode, directory: Path) 
     if process.returncode != 0:
         return Missing(f"{_ending(process.returncode)}: {_last_line(complaints)}")
     return Sample(**json.loads(said))
+
+
+def _environment() -> dict[str, str]:
+    """Returns the environment in which a process finds this package."""
+    places = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
 
 
 def version(package: str) -> str | None:
@@ -89,6 +98,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
+            env=_environment(),
         )
         self.pid = self._process.pid
 
