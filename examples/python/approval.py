@@ -112,7 +112,7 @@ def demo(home: str) -> str:
 async def main() -> str:
     """Plays both roles, in separate processes."""
     with tempfile.TemporaryDirectory() as home:
-        return await tiffany.blocking(demo, home)
+        return await tiffany.calls.blocking(demo, home)
 
 
 if __name__ == "__main__":

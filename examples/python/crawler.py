@@ -17,7 +17,8 @@ import time
 from dataclasses import dataclass, field
 
 import tiffany
-from tiffany import Semaphore, create_group, create_semaphore, net, spawn, timeout
+from tiffany import create_group, create_semaphore, net, spawn, timeout
+from tiffany.calls import Semaphore
 
 #: How many pages are fetched at once.
 AT_ONCE = 4
@@ -50,7 +51,7 @@ async def fetch(host: str, port: int, path: str) -> tuple[int, str]:
     return status, body.decode()
 
 
-async def visit(crawl: Crawl, path: str, group: tiffany.Group) -> None:
+async def visit(crawl: Crawl, path: str, group: tiffany.calls.Group) -> None:
     """Fetches a page and starts a task for each new link on it."""
     try:
         async with crawl.gate:

@@ -58,7 +58,7 @@ async def main(clients: str = "50", rounds: str = "10") -> str:
         ]
         echoed = sum(await gather(tasks))
         await cancel(server)
-        with contextlib.suppress(tiffany.TaskCancelledError):
+        with contextlib.suppress(tiffany.errors.TaskCancelledError):
             await wait(server)
     assert echoed == int(clients) * int(rounds), echoed
     return f"{echoed} lines of {clients} clients came back"

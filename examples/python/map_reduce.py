@@ -44,7 +44,7 @@ async def map_one(file: str) -> Counts:
     return counts
 
 
-async def reduce_two(left: tiffany.Task[Counts], right: tiffany.Task[Counts]) -> Counts:
+async def reduce_two(left: tiffany.calls.Task[Counts], right: tiffany.calls.Task[Counts]) -> Counts:
     """Adds the counts of two tasks as soon as both have finished."""
     one, other = await gather(left, right)
     total = collections.Counter(one)

@@ -2,7 +2,7 @@
 
 import sys
 
-from tiffany._command import main
+from tiffany._cli.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,16 +11,39 @@ class TiffanyError(Exception):
     code: str = "TFY0001"
 
 
-class TaskCancelledError(TiffanyError):
-    """The task that was waited for was cancelled."""
+class Cancelled(BaseException):
+    """The exception that a cancelled task gets at its yield. After cleaning up, raise it again.
 
-    code = "TFY0003"
+    >>> issubclass(Cancelled, Exception)
+    False
+    """
+
+
+class PausedRunWarning(UserWarning):
+    """A durable run cannot continue with this program."""
+
+
+class _InDoubt(Exception):
+    """It is not known whether a transaction was committed; the next attempt finds out."""
+
+
+class _Ended(Exception):
+    """A step on an asyncio event loop tried to end that loop."""
+
+
+# Generated from errors.toml by generate_errors.py: begin
 
 
 class PanickedError(TiffanyError):
     """Rust code of a task, or tiffany's own, panicked because of a bug."""
 
     code = "TFY0002"
+
+
+class TaskCancelledError(TiffanyError):
+    """The task that was waited for was cancelled."""
+
+    code = "TFY0003"
 
 
 class OutsideTaskError(TiffanyError, RuntimeError):
@@ -57,12 +80,6 @@ class BadDescriptorError(TiffanyError, OSError):
     """A descriptor is not open, was closed, or cannot be waited for."""
 
     code = "TFY0011"
-
-
-class BadArgumentError(TiffanyError, TypeError, ValueError):
-    """An argument is invalid: it has the wrong type, is out of range, or has an unknown name."""
-
-    code = "TFY0032"
 
 
 class LimitError(TiffanyError):
@@ -139,6 +156,12 @@ class GoneError(TiffanyError, LookupError):
     code = "TFY0031"
 
 
+class BadArgumentError(TiffanyError, TypeError, ValueError):
+    """An argument is invalid: it has the wrong type, is out of range, or has an unknown name."""
+
+    code = "TFY0032"
+
+
 class NotSerializableError(TiffanyError, TypeError):
     """A value that has to be recorded cannot be encoded. `path` is the place inside it."""
 
@@ -195,6 +218,18 @@ class RunOverError(TiffanyError):
     code = "TFY0042"
 
 
+class UnreachableError(TiffanyError):
+    """The process that owns the directory does not answer, or no process owns it."""
+
+    code = "TFY0043"
+
+
+class NoSuchQuestionError(TiffanyError, LookupError):
+    """The run does not answer a query with this name."""
+
+    code = "TFY0044"
+
+
 class NotACallError(TiffanyError, TypeError):
     """An object was yielded or awaited that is not a call."""
 
@@ -225,34 +260,22 @@ class SubinterpreterError(TiffanyError, ImportError):
     code = "TFY0049"
 
 
-class UnreachableError(TiffanyError):
-    """The process that owns the directory does not answer, or no process owns it."""
-
-    code = "TFY0043"
-
-
-class NoSuchQuestionError(TiffanyError, LookupError):
-    """The run does not answer a query with this name."""
-
-    code = "TFY0044"
-
-
 class OtherKeyError(TiffanyError):
     """A key in the user's database belongs to another run."""
 
     code = "TFY0050"
 
 
-class StepFailedError(TiffanyError):
-    """A step ended with an exception that cannot be rebuilt from its record."""
-
-    code = "TFY0052"
-
-
 class NotUndoneError(TiffanyError):
     """A saga failed, and not all of its steps could be undone."""
 
     code = "TFY0051"
+
+
+class StepFailedError(TiffanyError):
+    """A step ended with an exception that cannot be rebuilt from its record."""
+
+    code = "TFY0052"
 
 
 class NotEndingError(TiffanyError, RuntimeError):
@@ -273,6 +296,18 @@ class NoPyosSchedulerError(TiffanyError, TypeError):
     """A call of ``tiffany.pyos`` was yielded outside a scheduler of ``tiffany.pyos``."""
 
     code = "TFY0057"
+
+
+class NotCrashProofError(TiffanyError, AssertionError):
+    """A crash changed the behaviour of a workflow."""
+
+    code = "TFY0058"
+
+
+class GoldenLogError(TiffanyError, AssertionError):
+    """The code differs from its golden log."""
+
+    code = "TFY0059"
 
 
 class NoBackupError(TiffanyError, LookupError):
@@ -341,18 +376,6 @@ class NotAllowedError(TiffanyError):
     code = "TFY0119"
 
 
-class MismatchedLogError(TiffanyError):
-    """The file of a run and the commit log have different lines in the same place."""
-
-    code = "TFY0200"
-
-
-class NoDescriptorError(TiffanyError):
-    """The process has no file descriptor left for the log."""
-
-    code = "TFY0201"
-
-
 class HalfRestoredError(TiffanyError):
     """A restore of the log did not finish."""
 
@@ -401,40 +424,6 @@ class RunCompactedError(TiffanyError):
     code = "TFY0131"
 
 
-class RunHeldError(TiffanyError):
-    """A person or a limit holds the run."""
-
-    code = "TFY0235"
-
-
-class NotHeldError(TiffanyError):
-    """The run is not held."""
-
-    code = "TFY0236"
-
-
-class InboxFullError(TiffanyError):
-    """The run has too many messages that it has not received yet."""
-
-    code = "TFY0237"
-
-
-class InterruptedStepError(TiffanyError):
-    """An async step blocked the event loop that all async steps share for too long, and was
-    interrupted.
-    """
-
-    code = "TFY0240"
-
-
-class InterruptedCodeError(TiffanyError):
-    """Code outside a task's turn, such as code that reads an input or answers a query, took too
-    long and was interrupted.
-    """
-
-    code = "TFY0245"
-
-
 class NotOverError(TiffanyError):
     """The run has not finished."""
 
@@ -451,6 +440,18 @@ class ReadTooEarlyError(TiffanyError):
     """The run has changed since it was read."""
 
     code = "TFY0134"
+
+
+class NotTheSameError(TiffanyError):
+    """A run cannot be captured, because the code behaves differently from its log."""
+
+    code = "TFY0137"
+
+
+class RedactionError(TiffanyError):
+    """Something cannot be redacted in a log."""
+
+    code = "TFY0138"
 
 
 class NoActivityError(TiffanyError):
@@ -489,18 +490,6 @@ class RejectedError(TiffanyError):
     code = "TFY0184"
 
 
-class NotTheSameError(TiffanyError):
-    """A run cannot be captured, because the code behaves differently from its log."""
-
-    code = "TFY0137"
-
-
-class RedactionError(TiffanyError):
-    """Something cannot be redacted in a log."""
-
-    code = "TFY0138"
-
-
 class BadRuleError(TiffanyError):
     """A redaction rule cannot be read."""
 
@@ -519,16 +508,22 @@ class SecretNameError(TiffanyError):
     code = "TFY0192"
 
 
-class UnknownRulesError(TiffanyError):
-    """The log of a run follows rules that this version does not know."""
-
-    code = "TFY0230"
-
-
 class NoValueError(TiffanyError):
     """A redaction rule has no value to remove."""
 
     code = "TFY0193"
+
+
+class MismatchedLogError(TiffanyError):
+    """The file of a run and the commit log have different lines in the same place."""
+
+    code = "TFY0200"
+
+
+class NoDescriptorError(TiffanyError):
+    """The process has no file descriptor left for the log."""
+
+    code = "TFY0201"
 
 
 class RefusedValueError(TiffanyError, ValueError):
@@ -555,87 +550,69 @@ class RunningLoopError(TiffanyError, RuntimeError):
     code = "TFY0223"
 
 
-class _InDoubt(Exception):
-    """It is not known whether a transaction was committed; the next attempt finds out."""
+class UnknownRulesError(TiffanyError):
+    """The log of a run follows rules that this version does not know."""
+
+    code = "TFY0230"
 
 
-class _Ended(Exception):
-    """A step on an asyncio event loop tried to end that loop."""
+class RunHeldError(TiffanyError):
+    """A person or a limit holds the run."""
+
+    code = "TFY0235"
 
 
-class PausedRunWarning(UserWarning):
-    """A durable run cannot continue with this program."""
+class NotHeldError(TiffanyError):
+    """The run is not held."""
+
+    code = "TFY0236"
 
 
-class NotCrashProofError(TiffanyError, AssertionError):
-    """A crash changed the behaviour of a workflow."""
+class InboxFullError(TiffanyError):
+    """The run has too many messages that it has not received yet."""
 
-    code = "TFY0058"
-
-
-class GoldenLogError(TiffanyError, AssertionError):
-    """The code differs from its golden log."""
-
-    code = "TFY0059"
+    code = "TFY0237"
 
 
-class Cancelled(BaseException):
-    """The exception that a cancelled task gets at its yield. After cleaning up, raise it again.
-
-    >>> issubclass(Cancelled, Exception)
-    False
+class InterruptedStepError(TiffanyError):
+    """An async step blocked the event loop that all async steps share for too long, and was
+    interrupted.
     """
 
-
-def _all(base: type[TiffanyError]) -> dict[str, type[TiffanyError]]:
-    found: dict[str, type[TiffanyError]] = {}
-    for cls in base.__subclasses__():
-        found[cls.code] = cls
-    return found
+    code = "TFY0240"
 
 
-_BY_CODE: dict[str, type[TiffanyError]] = {
-    **_all(TiffanyError),
-    **dict.fromkeys(("TFY0005", "TFY0006", "TFY0013", "TFY0033"), BadArgumentError),
+class InterruptedCodeError(TiffanyError):
+    """Code outside a task's turn, such as code that reads an input or answers a query, took too
+    long and was interrupted.
+    """
+
+    code = "TFY0245"
+
+
+_FAMILIES: dict[str, type[TiffanyError]] = {
+    "TFY0005": BadArgumentError,
+    "TFY0006": BadArgumentError,
     "TFY0012": BadDescriptorError,
-    **dict.fromkeys((f"TFY0{number}" for number in (*range(103, 113), 114)), LogError),
+    "TFY0013": BadArgumentError,
+    "TFY0015": LimitError,
+    "TFY0016": LimitError,
+    "TFY0017": LimitError,
+    "TFY0033": BadArgumentError,
+    "TFY0103": LogError,
+    "TFY0104": LogError,
+    "TFY0105": LogError,
+    "TFY0106": LogError,
+    "TFY0107": LogError,
+    "TFY0108": LogError,
+    "TFY0109": LogError,
+    "TFY0110": LogError,
+    "TFY0111": LogError,
+    "TFY0112": LogError,
     "TFY0113": NoSuchRunError,
-    **dict.fromkeys(("TFY0015", "TFY0016", "TFY0017"), LimitError),
+    "TFY0114": LogError,
 }
-_MADE: dict[str, type[TiffanyError]] = {}
-
-
-def _reduce(error: TiffanyError) -> tuple[object, ...]:
-    return _again, (error.code, error.args), error.__dict__
-
-
-def _again(code: str, args: tuple[object, ...]) -> TiffanyError:
-    return of_code(code)(*args)
-
-
-def of_code(code: str) -> type[TiffanyError]:
-    """Returns the error class with this code, creating one if necessary.
-
-    >>> of_code("TFY0024")
-    <class 'tiffany.errors.DeadlockError'>
-    >>> of_code("TFY0016")
-    <class 'tiffany.errors.LimitError.TFY0016'>
-    """
-    cls = _BY_CODE.get(code, TiffanyError)
-    if cls.code == code:
-        return cls
-    if code not in _MADE:
-        body = {
-            "code": code,
-            "__module__": cls.__module__,
-            # The log finds the class by this name.
-            "__qualname__": f"{cls.__qualname__}.{code}",
-            "__doc__": cls.__doc__,
-            "__reduce__": _reduce,
-        }
-        _MADE[code] = cast(type[TiffanyError], type(cls.__name__, (cls,), body))
-    return _MADE[code]
-
+"""Codes whose classes are made when they are needed, as subclasses of these."""
 
 __all__ = [
     "AbandonedError",
@@ -734,3 +711,47 @@ __all__ = [
     "WrongTypeError",
     "of_code",
 ]
+# Generated from errors.toml by generate_errors.py: end
+
+
+def _all(base: type[TiffanyError]) -> dict[str, type[TiffanyError]]:
+    found: dict[str, type[TiffanyError]] = {}
+    for cls in base.__subclasses__():
+        found[cls.code] = cls
+    return found
+
+
+_BY_CODE: dict[str, type[TiffanyError]] = {**_all(TiffanyError), **_FAMILIES}
+_MADE: dict[str, type[TiffanyError]] = {}
+
+
+def _reduce(error: TiffanyError) -> tuple[object, ...]:
+    return _again, (error.code, error.args), error.__dict__
+
+
+def _again(code: str, args: tuple[object, ...]) -> TiffanyError:
+    return of_code(code)(*args)
+
+
+def of_code(code: str) -> type[TiffanyError]:
+    """Returns the error class with this code, creating one if necessary.
+
+    >>> of_code("TFY0024")
+    <class 'tiffany.errors.DeadlockError'>
+    >>> of_code("TFY0016")
+    <class 'tiffany.errors.LimitError.TFY0016'>
+    """
+    cls = _BY_CODE.get(code, TiffanyError)
+    if cls.code == code:
+        return cls
+    if code not in _MADE:
+        body = {
+            "code": code,
+            "__module__": cls.__module__,
+            # The log finds the class by this name.
+            "__qualname__": f"{cls.__qualname__}.{code}",
+            "__doc__": cls.__doc__,
+            "__reduce__": _reduce,
+        }
+        _MADE[code] = cast(type[TiffanyError], type(cls.__name__, (cls,), body))
+    return _MADE[code]

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from types import TracebackType
 from typing import Any, Self, TypeAlias, final
 
-from tiffany import SystemCall
+from tiffany.calls import SystemCall
 
 _Address: TypeAlias = tuple[str, int]
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import Activity, Lost, Runtime, Subscription, step, workflow
+from tiffany import Runtime, step, workflow
+from tiffany.durable import Activity, Lost, Subscription
 
 LIMIT = 30.0
 
@@ -164,10 +165,10 @@ def test_a_handler_sees_what_is_shown() -> None:
     seen: list[tuple[Any, ...]] = []
 
     def looks(call: Any, tid: int) -> Any:
-        if isinstance(call, tiffany.Show):
+        if isinstance(call, tiffany.calls.Show):
             seen.append((call.stage, call.message, call.done, call.total, call.level, call.stream))
             if call.stage == "Output":
-                return tiffany.Refuse("no")
+                return tiffany.calls.Refuse("no")
         return None
 
     def main() -> Generator[Any, Any, None]:
@@ -175,7 +176,7 @@ def test_a_handler_sees_what_is_shown() -> None:
         assert repr(call) == "Show('1 of 2: half')"
         yield call
         yield tiffany.log("debug", "x")
-        with pytest.raises(tiffany.RefusedError):
+        with pytest.raises(tiffany.errors.RefusedError):
             yield tiffany.output("stderr", "y")
 
     tiffany.run(main(), handlers=[looks])
@@ -206,7 +207,7 @@ def test_nothing_in_time_is_an_error_and_a_closed_runtime_an_end() -> None:
     runtime.close()
     assert events.next() is None
     assert list(events) == []
-    with pytest.raises(tiffany.GoneError):
+    with pytest.raises(tiffany.errors.GoneError):
         runtime.activity()
 
 
@@ -224,7 +225,7 @@ def test_nothing_in_time_is_an_error_and_a_closed_runtime_an_end() -> None:
     ],
 )
 def test_bad_arguments(make: Any) -> None:
-    with pytest.raises(tiffany.BadArgumentError):
+    with pytest.raises(tiffany.errors.BadArgumentError):
         make()
 
 

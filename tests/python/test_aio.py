@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import Aio, Cancel, GatherSettled, Sleep, Spawn, Timeout, Wait, Yield, aio
+from tiffany import aio
+from tiffany.calls import Aio, Cancel, GatherSettled, Sleep, Spawn, Timeout, Wait, Yield
 
 Steps = Generator[Any, Any, Any]
 
@@ -22,7 +23,7 @@ async def double(n: int) -> int:
     return 2 * n
 
 
-def one(call: tiffany.SystemCall[Any]) -> Steps:
+def one(call: tiffany.calls.SystemCall[Any]) -> Steps:
     return (yield call)
 
 
@@ -92,7 +93,7 @@ def test_many_run_at_once_on_one_thread() -> None:
         tasks = []
         for _ in range(500):
             tasks.append((yield Spawn(one(Aio(work())))))
-        yield tiffany.Gather(tasks)
+        yield tiffany.calls.Gather(tasks)
 
     tiffany.run(main())
     assert threads == {"tiffany-asyncio"}
@@ -169,7 +170,7 @@ def test_a_timeout_does_the_same() -> None:
     def main() -> Steps:
         try:
             yield Timeout(0.05, one(Aio(slow.work())))
-        except tiffany.TimedOutError:
+        except tiffany.errors.TimedOutError:
             slow.events.append("late")
 
     tiffany.run(main())
@@ -221,7 +222,7 @@ def test_one_that_swallows_its_cancellation_is_left_after_the_grace() -> None:
 
     [settled] = tiffany.run(main(), cancel_grace=0.05)
     end.set()
-    assert isinstance(settled.error, tiffany.TaskCancelledError)
+    assert isinstance(settled.error, tiffany.errors.TaskCancelledError)
 
 
 def test_a_run_that_ends_with_its_root_ends_it() -> None:
@@ -272,7 +273,7 @@ def test_it_has_a_copy_of_the_task_s_context() -> None:
         tasks = []
         for name in ("a", "b"):
             tasks.append((yield Spawn(child(name))))
-        return (yield tiffany.Gather(tasks)), who.get()
+        return (yield tiffany.calls.Gather(tasks)), who.get()
 
     assert tiffany.run(main()) == ([("a", "a"), ("b", "b")], "nobody")
 
@@ -291,7 +292,7 @@ def test_system_exit_in_it_ends_the_run_and_not_the_loop() -> None:
 
 
 def refused(made: Any) -> str:
-    with pytest.raises(tiffany.BadArgumentError) as caught:
+    with pytest.raises(tiffany.errors.BadArgumentError) as caught:
         Aio(made)
     assert caught.value.code == "TFY0032"
     return str(caught.value)
@@ -327,7 +328,7 @@ def test_a_coroutine_is_run_once() -> None:
 
     def main() -> Steps:
         first = yield call
-        with pytest.raises(tiffany.AlreadyBegunError) as caught:
+        with pytest.raises(tiffany.errors.AlreadyBegunError) as caught:
             yield call
         return first, caught.value.code
 
@@ -348,7 +349,7 @@ def test_a_call_of_tiffany_in_it_is_an_error_there() -> None:
 def test_the_program_ends_while_it_runs() -> None:
     program = """
 import asyncio, threading, tiffany
-from tiffany import Aio, Spawn, Sleep
+from tiffany.calls import Aio, Sleep, Spawn
 begun = threading.Event()
 async def work():
     try:
@@ -378,12 +379,12 @@ def test_waiting_for_it_is_no_deadlock_and_stops_a_virtual_clock() -> None:
 
     def sleeper() -> Steps:
         yield Sleep(3600)
-        return (yield tiffany.Now())
+        return (yield tiffany.calls.Now())
 
     def main() -> Steps:
         task = yield Spawn(sleeper())
         said = yield Aio(later())
-        at = yield tiffany.Now()
+        at = yield tiffany.calls.Now()
         return said, at, (yield Wait(task))
 
     assert tiffany.run(main(), clock="virtual") == ("now", 0.0, 3600.0)

@@ -16,18 +16,9 @@ from typing import Any, TypeVar
 import pytest
 import tiffany
 from command_kit import Home, environment
-from tiffany import (
-    Answer,
-    Approval,
-    Approve,
-    OpenApproval,
-    Runtime,
-    approve,
-    run,
-    sleep,
-    step,
-    workflow,
-)
+from tiffany import Runtime, approve, run, sleep, step, workflow
+from tiffany.calls import Answer, Approve
+from tiffany.durable import Approval, OpenApproval
 
 _T = TypeVar("_T")
 _LIMIT = 20.0
@@ -55,7 +46,7 @@ async def refund(price: int) -> list[Any]:
 async def hurried(seconds: float) -> str:
     try:
         return (await approve("Now?", timeout=seconds)).choice
-    except tiffany.ApprovalTimedOutError:
+    except tiffany.errors.ApprovalTimedOutError:
         return "nobody"
 
 
@@ -88,15 +79,15 @@ def test_a_question_is_listed_and_decided_with_who_and_why(tmp_path: Path) -> No
         assert waiting.choices == ("pay", "half", "keep")
         assert waiting.payload == Order("tea", 40)
         assert waiting.deadline is None
-        with pytest.raises(tiffany.BadChoiceError, match="`pay`, `half`, `keep`"):
+        with pytest.raises(tiffany.errors.BadChoiceError, match="`pay`, `half`, `keep`"):
             runtime.approve(waiting.id)
-        with pytest.raises(tiffany.NoSuchApprovalError):
+        with pytest.raises(tiffany.errors.NoSuchApprovalError):
             runtime.approve("nobody/1")
         decided = runtime.approve(waiting.id, "half", by="Ada", why="half full")
         assert (decided.choice, decided.by, decided.why) == ("half", "Ada", "half full")
         assert not decided.rejected
         assert decided.at is not None and decided.at >= waiting.since
-        with pytest.raises(tiffany.ApprovalDecidedError, match="Ada said `half`"):
+        with pytest.raises(tiffany.errors.ApprovalDecidedError, match="Ada said `half`"):
             runtime.reject(waiting.id)
         assert runtime.approvals() == []
         assert runtime.wait(started) == ["half", "Ada", "half full"]
@@ -134,14 +125,14 @@ def test_a_thread_decides_for_a_run_without_a_log() -> None:
         assert (answer.choice, answer.rejected) == ("no", True)
         answer.granted()
 
-    with pytest.raises(tiffany.RejectedError, match="Ada said `no`: never"):
+    with pytest.raises(tiffany.errors.RejectedError, match="Ada said `no`: never"):
         runtime.run(main())
     runtime.close()
 
 
 def test_nobody_answering_in_time_is_an_error_that_can_be_caught(tmp_path: Path) -> None:
     assert run(hurried(0.05), wal=tmp_path, id="soon") == "nobody"
-    assert issubclass(tiffany.ApprovalTimedOutError, TimeoutError)
+    assert issubclass(tiffany.errors.ApprovalTimedOutError, TimeoutError)
 
 
 def test_a_generator_asks_too() -> None:
@@ -169,7 +160,7 @@ def test_what_makes_no_sense_is_refused_where_it_is_written() -> None:
         ([7], "`question` is a text"),
     ]
     for arguments, part in rows:
-        with pytest.raises(tiffany.BadArgumentError, match=part):
+        with pytest.raises(tiffany.errors.BadArgumentError, match=part):
             Approve(*arguments)
     with pytest.raises(tiffany.TiffanyError):
         Approve("Ship?", timeout=-1)
@@ -181,7 +172,7 @@ def test_a_call_reads_as_it_was_written() -> None:
     async def main() -> str:
         call = Approve("Ship?", timeout=2)
         text = repr(call)
-        with pytest.raises(tiffany.ApprovalTimedOutError):
+        with pytest.raises(tiffany.errors.ApprovalTimedOutError):
             await Approve("Ship?", timeout=0)
         assert call.timeout == 2.0
         return text

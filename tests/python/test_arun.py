@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import tiffany
 import uvloop
-from tiffany import (
+from tiffany import arun
+from tiffany.calls import (
     Aio,
     Blocking,
     CreateExternalPromise,
@@ -26,7 +27,6 @@ from tiffany import (
     Sleep,
     Spawn,
     Wait,
-    arun,
 )
 
 Steps = Generator[Any, Any, Any]
@@ -111,7 +111,7 @@ def test_a_descriptor_that_is_closed_behind_its_back_is_noticed(loop: Loop) -> N
         yield Spawn(closes())
         yield ReadWait(read)
 
-    with pytest.raises(tiffany.BadDescriptorError):
+    with pytest.raises(tiffany.errors.BadDescriptorError):
         loop(arun(main()))
     os.close(write)
 
@@ -284,10 +284,10 @@ def test_cancelled_twice_it_does_not_wait_for_the_cleanup(loop: Loop) -> None:
 
 def test_a_deadlock_is_found(loop: Loop) -> None:
     def main() -> Steps:
-        promise = yield tiffany.CreatePromise()
+        promise = yield tiffany.calls.CreatePromise()
         yield Wait(promise.future)
 
-    with pytest.raises(tiffany.DeadlockError):
+    with pytest.raises(tiffany.errors.DeadlockError):
         loop(arun(main()))
 
 
@@ -339,7 +339,7 @@ def test_what_is_no_program_is_refused_and_nothing_is_left(loop: Loop) -> None:
     async def outer() -> int:
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
-            with pytest.raises(tiffany.BadArgumentError):
+            with pytest.raises(tiffany.errors.BadArgumentError):
                 await arun(3)  # type: ignore[arg-type]
         return len(os.listdir("/proc/self/fd")) - before
 
@@ -364,7 +364,7 @@ def test_run_inside_a_task_of_it_is_an_error(loop: Loop) -> None:
         program = inner()
         try:
             tiffany.run(program)
-        except tiffany.NestedRuntimeError as error:
+        except tiffany.errors.NestedRuntimeError as error:
             return error.code
 
     assert loop(arun(main())) == "TFY0025"
@@ -373,7 +373,7 @@ def test_run_inside_a_task_of_it_is_an_error(loop: Loop) -> None:
 def test_ctrl_c_cleans_up() -> None:
     program = """
 import asyncio, os, signal, tiffany
-from tiffany import Sleep
+from tiffany.calls import Sleep
 def main():
     try:
         asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGINT)
@@ -396,7 +396,7 @@ def test_in_a_notebook() -> None:
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
 for cell in (
-    "import tiffany\\nfrom tiffany import Sleep, Spawn, Wait, arun",
+    "import tiffany\\nfrom tiffany import arun; from tiffany.calls import Sleep, Spawn, Wait",
     "def child():\\n    yield Sleep(0.001)\\n    return 6",
     "async def main():\\n    return 7 * await (await tiffany.spawn(child()))",
     "answer = await arun(main())",
@@ -472,7 +472,7 @@ def test_a_shared_runtime_has_one_set_of_settings(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         same = arun(halved(2), wal=tmp_path, id="h", threads=2, record="every", workflows=[halved])
         assert await same == 1
-        with pytest.raises(tiffany.OtherSettingsError, match=r"`threads` \[TFY0221\]"):
+        with pytest.raises(tiffany.errors.OtherSettingsError, match=r"`threads` \[TFY0221\]"):
             await arun(halved(2), wal=tmp_path, id="other")
         waits.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -503,7 +503,7 @@ def test_a_directory_belongs_to_one_loop(tmp_path: Path) -> None:
             await waits
 
     asyncio.run(main())
-    assert [type(error) for error in refused] == [tiffany.OtherLoopError]
+    assert [type(error) for error in refused] == [tiffany.errors.OtherLoopError]
     assert "TFY0222" in str(refused[0])
 
 
@@ -516,7 +516,7 @@ def test_run_does_not_block_a_running_loop(loop: Loop, tmp_path: Path) -> None:
             lambda: tiffany.Runtime(wal=tmp_path).wait("h"),
             lambda: tiffany.Runtime(wal=tmp_path).query("h", "status"),
         ):
-            with pytest.raises(tiffany.RunningLoopError, match=r"TFY0223.*tiffany\.arun"):
+            with pytest.raises(tiffany.errors.RunningLoopError, match=r"TFY0223.*tiffany\.arun"):
                 call()
 
     loop(main())
@@ -667,7 +667,9 @@ def test_two_workflows_of_one_name_are_not_taken_for_each_other(tmp_path: Path) 
         waits = asyncio.create_task(arun(never(), id="never", workflows=[first], **settings))
         await asyncio.sleep(0)
         assert await arun(halved(2), id="h", workflows=[first], **settings) == 1
-        with pytest.raises(tiffany.BadArgumentError, match=r"two workflows are called .*says"):
+        with pytest.raises(
+            tiffany.errors.BadArgumentError, match=r"two workflows are called .*says"
+        ):
             await arun(halved(4), id="i", workflows=[second], **settings)
         waits.cancel()
         await asyncio.wait((waits,))

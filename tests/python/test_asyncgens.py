@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import Task, cancel, now, sleep, spawn, testing, wait, yield_now
+from tiffany import cancel, now, sleep, spawn, testing, wait, yield_now
+from tiffany.calls import Task
 
 
 async def numbers(seen: list[str], name: str = "") -> AsyncGenerator[int, None]:
@@ -104,7 +105,7 @@ def test_one_that_is_left_by_a_cancel_is_closed() -> None:
         await cancel(task)
         try:
             await wait(task)
-        except tiffany.TaskCancelledError:
+        except tiffany.errors.TaskCancelledError:
             return "cancelled"
         return "not"
 

@@ -8,23 +8,16 @@ import threading
 import warnings
 from collections.abc import Callable, Generator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import tiffany
-from tiffany import (
-    Backoff,
-    BadArgumentError,
-    Queue,
-    Runtime,
-    TiffanyError,
-    net,
-    step,
-    workflow,
-)
+from tiffany import Backoff, Queue, Runtime, TiffanyError, net, step, workflow
+from tiffany.errors import BadArgumentError
 from tiffany.testing import Scheduler
 
-core: Any = tiffany
+core: Any = SimpleNamespace(**{**vars(tiffany.durable), **vars(tiffany.calls), **vars(tiffany)})
 HALF = "\ud800"
 """Half of a surrogate pair."""
 
@@ -319,5 +312,5 @@ def test_a_refused_run_leaves_no_coroutine_behind(code: str, act: Callable[[], A
 
 def test_the_error_of_another_thread_says_what_it_may_use() -> None:
     """It names the handle."""
-    with pytest.raises(tiffany.WrongThreadError, match=r"`runtime\.handle`"):
+    with pytest.raises(tiffany.errors.WrongThreadError, match=r"`runtime\.handle`"):
         used_elsewhere()

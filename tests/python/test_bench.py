@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiffany.bench import __main__ as program
-from tiffany.bench import bare, process, report
-from tiffany.bench.harness import (
+from tiffany_bench import __main__ as program
+from tiffany_bench import bare, process, report
+from tiffany_bench.harness import (
     Beside,
     Better,
     Contender,
@@ -32,9 +32,10 @@ from tiffany.bench.harness import (
     Target,
     take_turns,
 )
-from tiffany.bench.measures import MEASURES
-from tiffany.bench.py_leak import Watch
+from tiffany_bench.measures import MEASURES
+from tiffany_bench.py_leak import Watch
 
+PROGRAM = Path(__file__).parents[2] / "bench/python"
 WITHOUT_LOG = {
     "py_yield": {"bare", "uvloop", "asyncio", "trio"},
     "py_await": {"uvloop", "asyncio", "trio"},
@@ -49,7 +50,7 @@ ALWAYS_THERE = {"asyncio", "bare"}
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The program with these arguments."""
-    command = [sys.executable, "-m", "tiffany.bench", *arguments]
+    command = [sys.executable, str(PROGRAM), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -111,8 +112,8 @@ def test_bad_arguments_end_with_code_2(
 ) -> None:
     assert program.main(arguments) == 2
     told = capsys.readouterr()
-    assert told.err.startswith(f"tiffany.bench: {why}")
-    assert "usage: python -m tiffany.bench" in told.err
+    assert told.err.startswith(f"bench/python: {why}")
+    assert "usage: python bench/python" in told.err
     assert told.out == ""
 
 
@@ -140,7 +141,7 @@ def test_who_is_not_installed_is_left_out_and_the_rest_goes_on(
     assert program.take(asked, [measure(absent, Contender("bare", nothing))])
     line = json.loads(capsys.readouterr().out)
     assert line["not_measured"] == {
-        "absent": "no no-such-package here: pip install 'tiffany[bench]'"
+        "absent": "no no-such-package here: pip install -r bench/python/requirements.txt"
     }
     assert line["peers"]["absent"] is None and line["peers"]["bare"] > 0
 
@@ -217,11 +218,13 @@ def test_the_table_says_whether_a_target_is_reached(
 def test_a_server_ends_when_nobody_is_left_to_end_it() -> None:
     # The parent starts a server, tells its number, and is gone without a word to it.
     parent = (
-        "import os; from tiffany.bench.process import Child;"
-        "child = Child('-m', 'tiffany.bench.echo_servers', 'asyncio');"
+        "import os; from tiffany_bench.process import Child;"
+        "child = Child('-m', 'tiffany_bench.echo_servers', 'asyncio');"
         "child.line(); print(child.pid, flush=True); os._exit(0)"
     )
-    said = subprocess.check_output([sys.executable, "-c", parent], text=True, timeout=60)
+    said = subprocess.check_output(
+        [sys.executable, "-c", parent], text=True, timeout=60, env=process._environment()
+    )
     deadline = time.monotonic() + 30
     while _lives(int(said)):
         assert time.monotonic() < deadline, "the server is still there"
@@ -286,7 +289,7 @@ def test_the_bare_loop_calls_and_raises_through_its_stack() -> None:
 
 
 def test_ended_from_outside_it_ends_its_samples_and_leaves_nothing(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tiffany.bench", "--dir", str(tmp_path), "py_leak"]
+    command = [sys.executable, str(PROGRAM), "--dir", str(tmp_path), "py_leak"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
         while not list(tmp_path.glob("*/0-*")):
             assert running.poll() is None, "it ended before its first sample"

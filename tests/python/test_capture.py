@@ -14,7 +14,8 @@ PROGRAM = """
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from tiffany import call, receive_message, sleep, spawn, step, wait
+from tiffany import receive_message, sleep, spawn, step, wait
+from tiffany.calls import call
 
 LEDGER = Path(__file__).with_name("ledger")
 

@@ -17,7 +17,8 @@ import sys
 from dataclasses import dataclass
 
 import tiffany
-from tiffany import Ask, Sleep, ask, sleep
+from tiffany import sleep
+from tiffany.calls import Ask, ask, Sleep
 
 
 @dataclass
@@ -56,7 +57,7 @@ async def fails():
 
 
 async def deadlock():
-    promise = await tiffany.create_promise()
+    promise = await tiffany.calls.create_promise()
     await tiffany.wait(promise.future)
 
 

@@ -16,7 +16,8 @@ PROGRAM = """
 import sys, time
 from dataclasses import dataclass
 
-from tiffany import ask, create_external_promise, sleep, spawn, step, wait, workflow
+from tiffany import create_external_promise, sleep, spawn, step, wait, workflow
+from tiffany.calls import ask
 
 def say(*words):
     print(*words, flush=True)

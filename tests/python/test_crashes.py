@@ -10,16 +10,8 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import (
-    CreateExternalPromise,
-    Gather,
-    ReceiveMessage,
-    Sleep,
-    Spawn,
-    Wait,
-    step,
-    workflow,
-)
+from tiffany import step, workflow
+from tiffany.calls import CreateExternalPromise, Gather, ReceiveMessage, Sleep, Spawn, Wait
 from tiffany.testing import Seen, crash_everywhere
 
 Steps = Generator[Any, Any, Any]
@@ -90,7 +82,7 @@ def test_a_workflow_that_stands_it() -> None:
 
 def test_a_program_will_do_as_well() -> None:
     assert crash_everywhere(buy("tea"), at_most=20).simulations == 20
-    with pytest.raises(tiffany.BadArgumentError, match="has its arguments already"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="has its arguments already"):
         crash_everywhere(buy("tea"), "coffee")
 
 
@@ -171,18 +163,18 @@ def rolls() -> Steps:
 
 
 def test_a_workflow_that_keeps_something_in_a_global_does_not_stand_it() -> None:
-    with pytest.raises(tiffany.NotCrashProofError) as caught:
+    with pytest.raises(tiffany.errors.NotCrashProofError) as caught:
         crash_everywhere(counts)
     text = str(caught.value)
     assert caught.value.code == "TFY0058"
     assert "the outcome of `crashed` is another" in text
     plan = text.split('only="')[1].split('"')[0]
-    with pytest.raises(tiffany.NotCrashProofError, match=plan.replace("+", r"\+")):
+    with pytest.raises(tiffany.errors.NotCrashProofError, match=plan.replace("+", r"\+")):
         crash_everywhere(counts, only=plan)
 
 
 def test_nor_does_one_with_chance_of_its_own() -> None:
-    with pytest.raises(tiffany.NotCrashProofError):
+    with pytest.raises(tiffany.errors.NotCrashProofError):
         crash_everywhere(rolls)
 
 
@@ -202,7 +194,7 @@ def test_a_step_that_acts_twice_is_found_by_what_must_hold() -> None:
     def once(seen: Seen) -> None:
         assert seen.world.calls == 1, f"paid {seen.world.calls} times"
 
-    with pytest.raises(tiffany.NotCrashProofError, match="paid 2 times"):
+    with pytest.raises(tiffany.errors.NotCrashProofError, match="paid 2 times"):
         crash_everywhere(buys_blindly, world=new_bank, holds=once)
 
 
@@ -210,7 +202,7 @@ def test_a_step_that_acts_twice_is_found_by_what_must_hold() -> None:
 def races() -> Steps:
     first = yield Spawn(price_only("a"))
     second = yield Spawn(nap())
-    return (yield tiffany.Race(first, second)).value
+    return (yield tiffany.calls.Race(first, second)).value
 
 
 def nap() -> Steps:
@@ -263,13 +255,13 @@ def test_ctrl_c_ends_it() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(tiffany.BadArgumentError):
+    with pytest.raises(tiffany.errors.BadArgumentError):
         crash_everywhere(price)
-    with pytest.raises(tiffany.BadArgumentError):
+    with pytest.raises(tiffany.errors.BadArgumentError):
         crash_everywhere(buy, "tea", only="nonsense")
-    with pytest.raises(tiffany.BadArgumentError):
+    with pytest.raises(tiffany.errors.BadArgumentError):
         crash_everywhere(3)
-    with pytest.raises(tiffany.NotSerializableError):
+    with pytest.raises(tiffany.errors.NotSerializableError):
         crash_everywhere(buy, object())
     with pytest.raises(TypeError, match="speed"):
         crash_everywhere(buy, "tea", speed=3)  # type: ignore[call-arg]

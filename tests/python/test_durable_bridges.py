@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import (
+from tiffany import arun, step, workflow
+from tiffany.calls import (
     Aio,
     Blocking,
     CreateExternalPromise,
@@ -19,9 +20,6 @@ from tiffany import (
     Now,
     Sleep,
     Wait,
-    arun,
-    step,
-    workflow,
 )
 
 Steps = Generator[Any, Any, Any]
@@ -126,9 +124,9 @@ def test_cancelled_a_durable_run_is_left_as_it_is_and_goes_on_later(tmp_path: Pa
 
 def test_both_a_log_and_an_id_or_neither(tmp_path: Path) -> None:
     program = notes()
-    with pytest.raises(tiffany.BadArgumentError, match="wal was given without id"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="wal was given without id"):
         asyncio.run(arun(program, wal=tmp_path))
-    with pytest.raises(tiffany.BadArgumentError, match="id was given without wal"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="id was given without wal"):
         asyncio.run(arun(program, id="notes-1"))
 
 
@@ -178,7 +176,7 @@ def forbidden(what: str) -> Steps:
 def test_what_a_durable_run_may_not_do_says_what_to_do_instead(
     what: str, said: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(tiffany.NotDurableError, match=said) as caught:
+    with pytest.raises(tiffany.errors.NotDurableError, match=said) as caught:
         tiffany.run(forbidden(what), wal=tmp_path, id=what)
     assert caught.value.code == "TFY0020"
     names = [entry.name for entry in caught.traceback]

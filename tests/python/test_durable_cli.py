@@ -9,7 +9,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tiffany import ReceiveMessage, Runtime, Sleep, on_question, step, workflow
+from tiffany import Runtime, step, workflow
+from tiffany.calls import ReceiveMessage, Sleep
+from tiffany.durable import on_question
 
 ROOT = Path(__file__).parents[2]
 

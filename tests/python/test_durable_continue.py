@@ -10,24 +10,13 @@ from typing import Any
 
 import pytest
 from durable_kit import Ledger, kill_until_over, records, run_files
-from tiffany import (
+from tiffany import Runtime, attempt, continue_as, receive_message, run, sleep, step, workflow
+from tiffany.calls import ContinueAs, ReceiveMessage, Sleep, Spawn, Wait
+from tiffany.errors import (
     BadArgumentError,
     CannotContinueError,
-    ContinueAs,
     NotSerializableError,
     OtherRunError,
-    ReceiveMessage,
-    Runtime,
-    Sleep,
-    Spawn,
-    Wait,
-    attempt,
-    continue_as,
-    receive_message,
-    run,
-    sleep,
-    step,
-    workflow,
 )
 
 GENERATIONS = 1_000

@@ -13,21 +13,15 @@ import pytest
 import tiffany
 import tiffany.net
 from durable_kit import finish, python, types
-from tiffany import (
-    Blocking,
-    DivergedError,
-    NotDurableError,
-    ReadWait,
-    Runtime,
-    Sleep,
-    WriteWait,
-    step,
-)
+from tiffany import Runtime, step
+from tiffany.calls import Blocking, ReadWait, Sleep, WriteWait
+from tiffany.errors import DivergedError, NotDurableError
 
 PROGRAM = """
 import sys
 import tiffany
-from tiffany import ReceiveMessage, step
+from tiffany import step
+from tiffany.calls import ReceiveMessage
 
 @step
 def a(n): return n
@@ -47,7 +41,7 @@ WAIT = """
 def wait():
     from pathlib import Path
     while True:
-        yield tiffany.Sleep(0.01)
+        yield tiffany.calls.Sleep(0.01)
         files = list(Path(sys.argv[1], "wal").glob("*.wal"))
         if files and "receive_message" in files[0].read_text():
             return
@@ -91,7 +85,8 @@ def test_a_run_that_does_not_fit_shows_both_lines(
 SETS = """
 import sys
 import tiffany
-from tiffany import ReceiveMessage, step
+from tiffany import step
+from tiffany.calls import ReceiveMessage
 
 @step
 def a(n): return n
@@ -132,7 +127,7 @@ def one(n): return n
 @tiffany.workflow
 def main():
     first = yield one(1)
-    yield tiffany.ReceiveMessage("go on")
+    yield tiffany.calls.ReceiveMessage("go on")
 
 if __name__ == "__main__":
     with tiffany.Runtime(wal=sys.argv[1]) as runtime:
@@ -158,7 +153,7 @@ def test_the_error_is_raised_where_the_run_is_waited_for(
         runtime.flush()
         runtime.run(short())
     monkeypatch.setitem(globals(), "before", after)
-    with pytest.warns(tiffany.PausedRunWarning, match="TFY0036"):
+    with pytest.warns(tiffany.errors.PausedRunWarning, match="TFY0036"):
         runtime = Runtime(wal=tmp_path)
     with runtime:
         with pytest.raises(DivergedError) as raised:

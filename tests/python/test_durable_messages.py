@@ -11,23 +11,10 @@ from typing import Any
 import pytest
 import tiffany
 from durable_kit import Ledger, finish, python, wait_for
-from tiffany import (
-    CreateExternalPromise,
-    NoSuchQuestionError,
-    NoSuchRunError,
-    Patched,
-    ReceiveMessage,
-    RunOverError,
-    Runtime,
-    SendMessage,
-    Sleep,
-    UnreachableError,
-    Wait,
-    connect,
-    on_question,
-    step,
-    workflow,
-)
+from tiffany import Runtime, connect, step, workflow
+from tiffany.calls import CreateExternalPromise, Patched, ReceiveMessage, SendMessage, Sleep, Wait
+from tiffany.durable import on_question
+from tiffany.errors import NoSuchQuestionError, NoSuchRunError, RunOverError, UnreachableError
 
 
 @workflow(name="basket")
@@ -62,7 +49,7 @@ def test_messages_between_runs_and_from_the_program(tmp_path: Path) -> None:
             runtime.send(run, "item", 1)
         with pytest.raises(NoSuchRunError):
             runtime.send("nobody", "item", 1)
-        with pytest.raises(tiffany.BadArgumentError, match="is no run"):
+        with pytest.raises(tiffany.errors.BadArgumentError, match="is no run"):
             runtime.send(7, "item", 1)  # type: ignore[arg-type]
 
 
@@ -91,9 +78,9 @@ def test_questions(tmp_path: Path) -> None:
             runtime.query(run, "nothing")
         with pytest.raises(tiffany.TiffanyError, match="ZeroDivisionError"):
             runtime.query(run, "wrong")
-        with pytest.raises(tiffany.BadArgumentError, match="not both"):
+        with pytest.raises(tiffany.errors.BadArgumentError, match="not both"):
             runtime.query(run, "item", 0, at=0)
-    with pytest.raises(tiffany.OutsideTaskError):
+    with pytest.raises(tiffany.errors.OutsideTaskError):
         on_question("items", lambda: 1)
 
 
@@ -136,7 +123,7 @@ def nap() -> Any:
 
 def settle_elsewhere(wal: str, of: str, fail: bool) -> None:
     if fail:
-        assert tiffany.fail_by_uuid(of, KeyError("no", 7), wal=wal)
+        assert tiffany.calls.fail_by_uuid(of, KeyError("no", 7), wal=wal)
     else:
         assert tiffany.complete_by_uuid(of, ("yes", 7), wal=wal)
 
@@ -171,9 +158,9 @@ def test_a_promise_is_settled_while_nobody_has_the_log(tmp_path: Path) -> None:
     of = ledger.read()[0]
     assert tiffany.complete_by_uuid(of, 5, wal=wal)
     assert not tiffany.complete_by_uuid(of, 6, wal=wal)
-    with pytest.raises(tiffany.UnknownPromiseError):
+    with pytest.raises(tiffany.errors.UnknownPromiseError):
         tiffany.complete_by_uuid(uuid.UUID(int=7), 6, wal=wal)
-    with pytest.raises(tiffany.UnknownPromiseError):
+    with pytest.raises(tiffany.errors.UnknownPromiseError):
         tiffany.complete_by_uuid("no uuid", 6, wal=wal)
     with Runtime(wal=wal) as runtime:
         assert runtime.wait("a") == 5
@@ -190,14 +177,14 @@ def test_another_process_asks_and_is_answered(tmp_path: Path) -> None:
             assert status.pid == process.pid and "shop" in status.workflows
             run = connection.submit("shop", name="tea", id="shop-1")
             assert connection.submit("shop", name="tea", id="shop-1") == run
-            with pytest.raises(tiffany.OtherRunError):
+            with pytest.raises(tiffany.errors.OtherRunError):
                 connection.submit("shop", name="milk", id="shop-1")
-            with pytest.raises(tiffany.UnregisteredError):
+            with pytest.raises(tiffany.errors.UnregisteredError):
                 connection.submit("os:walk", top="/", id="walk")
             for bad in ("", "a\nb", "\x1b[31m"):
-                with pytest.raises(tiffany.BadArgumentError, match="the id"):
+                with pytest.raises(tiffany.errors.BadArgumentError, match="the id"):
                     connection.submit("shop", name="tea", id=bad)
-                with pytest.raises(tiffany.BadArgumentError, match="the message's name"):
+                with pytest.raises(tiffany.errors.BadArgumentError, match="the message's name"):
                     connection.send(run, bad, 1)
             connection.send(run, "item", {1, 2})
             assert connection.query("shop-1", "items") == [{1, 2}]
@@ -251,9 +238,9 @@ def test_a_step_in_doubt_waits_for_a_person(how: str, tmp_path: Path) -> None:
         (doubt,) = runtime.doubts()
         assert doubt.step == "pay" and doubt.attempt == 1 and doubt.waits
         assert doubt.key.startswith(str(doubt.run))
-        with pytest.raises(tiffany.BadArgumentError, match="say one thing"):
+        with pytest.raises(tiffany.errors.BadArgumentError, match="say one thing"):
             runtime.decide(doubt.key)
-        with pytest.raises(tiffany.BadArgumentError, match="in doubt"):
+        with pytest.raises(tiffany.errors.BadArgumentError, match="in doubt"):
             runtime.decide("nothing", again=True)
         said: dict[str, Any] = {"done": ("by hand",), "failed": "it was refused", "again": True}
         runtime.decide(doubt.key, **{how: said[how]})
@@ -316,5 +303,5 @@ def test_what_needs_a_durable_run() -> None:
     with pytest.raises(tiffany.TiffanyError) as raised:
         tiffany.run(waiter("basket-1", 1))
     assert raised.value.code == "TFY0020"
-    with pytest.raises(tiffany.NotDurableError, match="not durable"):
+    with pytest.raises(tiffany.errors.NotDurableError, match="not durable"):
         tiffany.run(ephemeral())

@@ -11,21 +11,15 @@ from typing import Any
 import pytest
 import tiffany
 from durable_kit import Ledger, cut, lines, records, types
-from tiffany import (
+from tiffany import Runtime, step, workflow
+from tiffany.calls import Gather, Now, Random, Sleep, Spawn
+from tiffany.durable import Run
+from tiffany.errors import (
     BadArgumentError,
-    Gather,
-    Now,
     OtherRunError,
     OutsideTaskError,
-    Random,
-    Run,
-    Runtime,
-    Sleep,
-    Spawn,
     UnreadableError,
     UnregisteredError,
-    step,
-    workflow,
 )
 
 
@@ -149,7 +143,7 @@ def test_what_a_program_cannot_be(tmp_path: Path) -> None:
         tiffany.run(child(1), id="a")
     with pytest.raises(BadArgumentError, match="is a text"):
         tiffany.run(child(1), wal=tmp_path, id=7)  # type: ignore[arg-type]
-    with pytest.raises(tiffany.NotSerializableError, match=r"at `\.n`.*TFY0034"):
+    with pytest.raises(tiffany.errors.NotSerializableError, match=r"at `\.n`.*TFY0034"):
         tiffany.run(child(object()), wal=tmp_path, id="a")  # type: ignore[arg-type]
 
 
@@ -176,7 +170,7 @@ def unwritable() -> Any:
 
 def test_a_value_that_cannot_be_written_down_fails_the_run(tmp_path: Path) -> None:
     for _ in range(2):
-        with pytest.raises(tiffany.NotSerializableError, match=r"\.deep\[0\]"):
+        with pytest.raises(tiffany.errors.NotSerializableError, match=r"\.deep\[0\]"):
             tiffany.run(unwritable(), wal=tmp_path, id="a")
     assert types(tmp_path)[-1] == "TaskAbort"
 
@@ -212,7 +206,9 @@ def test_others_go_on_where_their_function_is_found_and_stay_paused_elsewhere(
         run = runtime.submit(gone, id="gone")
         runtime.flush()
     monkeypatch.delitem(globals(), "gone")
-    with pytest.warns(tiffany.PausedRunWarning, match="no function `.*test_durable_runs:gone`"):
+    with pytest.warns(
+        tiffany.errors.PausedRunWarning, match="no function `.*test_durable_runs:gone`"
+    ):
         runtime = Runtime(wal=tmp_path)
     with runtime:
         (paused,) = runtime.paused()
@@ -243,9 +239,11 @@ def test_workflows_have_names_and_any_parameters(tmp_path: Path) -> None:
         assert runtime.run(greet("a", "b", "c", loud=True, x=1), id="one") == expected
         assert runtime.is_finished(one)
         assert runtime.wait(one.uuid) == expected
-        with pytest.raises(tiffany.BadArgumentError, match=r"greet\(\): missing .* 'who'"):
+        with pytest.raises(tiffany.errors.BadArgumentError, match=r"greet\(\): missing .* 'who'"):
             submit(greet, id="three")
-        with pytest.raises(tiffany.BadArgumentError, match="a program has its arguments already"):
+        with pytest.raises(
+            tiffany.errors.BadArgumentError, match="a program has its arguments already"
+        ):
             submit(greet("a"), "b", id="three")
         with pytest.raises(UnregisteredError, match="no function `nobody`"):
             runtime.submit("nobody", id="four")
@@ -280,7 +278,7 @@ def test_an_input_that_does_not_fit_any_more_pauses_the_run(
         yield Sleep(3600)
 
     monkeypatch.setitem(globals(), "changed", now)
-    with pytest.warns(tiffany.PausedRunWarning, match="no parameter `a`"):
+    with pytest.warns(tiffany.errors.PausedRunWarning, match="no parameter `a`"):
         runtime = Runtime(wal=tmp_path)
     with runtime, pytest.raises(UnreadableError):
         runtime.wait("a")
@@ -335,7 +333,7 @@ def test_what_is_unfinished_is_left_and_not_unwound(tmp_path: Path) -> None:
         assert ledger.read() == []
     with Runtime(wal=tmp_path / "wal") as runtime:
         runtime.cancel(run)
-        with pytest.raises(tiffany.TaskCancelledError):
+        with pytest.raises(tiffany.errors.TaskCancelledError):
             runtime.wait(run)
     assert sorted(ledger.read()) == ["child", "inner", "outer"]
 
@@ -348,7 +346,7 @@ def test_a_runtime_is_closed_once_and_used_by_its_thread(tmp_path: Path) -> None
         runtime.submit(greet, "a", id="a")
     with Runtime(wal=tmp_path), pytest.raises(tiffany.TiffanyError, match="TFY"):
         Runtime(wal=tmp_path)
-    with Runtime() as runtime, pytest.raises(tiffany.LogFailedError, match="no log"):
+    with Runtime() as runtime, pytest.raises(tiffany.errors.LogFailedError, match="no log"):
         runtime.submit(greet, "a", id="a")
 
 

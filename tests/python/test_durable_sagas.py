@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import tiffany
 from durable_kit import Ledger, cut, lines, records
-from tiffany import Cancel, NotUndoneError, Saga, Sleep, Spawn, TaskCancelledError, Wait, step
+from tiffany import Saga, step
+from tiffany.calls import Cancel, Sleep, Spawn, Wait
+from tiffany.errors import NotUndoneError, TaskCancelledError
 
 
 @step
@@ -130,7 +132,7 @@ def test_a_step_of_which_nobody_knows_is_told_of_or_undone(tmp_path: Path) -> No
     with pytest.raises(NotUndoneError, match="not undone: `slow`"):
         tiffany.run(travel(str(ledger.path), "a", "slow"), wal=tmp_path / "one", id="a")
     assert ledger.read() == ["book a", "free a"]
-    with pytest.raises(tiffany.TimedOutError):
+    with pytest.raises(tiffany.errors.TimedOutError):
         tiffany.run(travel(str(ledger.path), "slow, but known"), wal=tmp_path / "two", id="a")
     assert ledger.read()[-1] == "free slow"
 

@@ -12,23 +12,14 @@ from typing import Any
 import pytest
 import tiffany
 from durable_kit import Ledger, lines, records, wait_for
-from tiffany import (
-    Answer,
-    Backoff,
+from tiffany import Backoff, Queue, Runtime, attempt, step
+from tiffany.calls import Answer, Cancel, Refuse, Sleep, Spawn, Wait
+from tiffany.errors import (
     BadArgumentError,
-    Cancel,
     InDoubtError,
     NotSerializableError,
-    Queue,
-    Refuse,
     RefusedError,
-    Runtime,
-    Sleep,
-    Spawn,
     TimedOutError,
-    Wait,
-    attempt,
-    step,
 )
 
 SEEN: list[Any] = []
@@ -359,7 +350,7 @@ def cancelling(path: str) -> Any:
     yield Cancel(task)
     try:
         yield Wait(task)
-    except tiffany.TaskCancelledError:
+    except tiffany.errors.TaskCancelledError:
         return "cancelled"
 
 
@@ -452,7 +443,7 @@ def queueing(count: int) -> Any:
     tasks = []
     for n in range(count):
         tasks.append((yield Spawn(queued_task(n))))
-    return (yield tiffany.Gather(tasks))
+    return (yield tiffany.calls.Gather(tasks))
 
 
 @pytest.mark.parametrize("queue", [1, Queue(concurrency=1, starts=100, per=1.0)])

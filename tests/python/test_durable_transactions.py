@@ -15,7 +15,9 @@ import pytest
 import tiffany
 from durable_kit import finish, kill_until_over, python
 from postgres_kit import Server
-from tiffany import BadArgumentError, _transactions, step
+from tiffany import step
+from tiffany.durable import _transactions
+from tiffany.errors import BadArgumentError
 
 ROUNDS = 8
 
@@ -143,7 +145,7 @@ def breaking(how: str) -> Any:
     ("how", "error", "text"),
     [
         ("raises", Broke, "raises"),
-        ("unserializable", tiffany.NotSerializableError, "TFY0034"),
+        ("unserializable", tiffany.errors.NotSerializableError, "TFY0034"),
     ],
 )
 def test_work_that_fails_is_undone(
@@ -225,7 +227,7 @@ def test_a_line_that_is_lost_during_commit_leaves_a_doubt_which_the_next_attempt
                 line.shutdown(how)
 
     monkeypatch.setattr(_transactions, "on_stage", lose)
-    with pytest.raises(tiffany.InDoubtError, match="lost during COMMIT"):
+    with pytest.raises(tiffany.errors.InDoubtError, match="lost during COMMIT"):
         tiffany.run(cutting(0), wal=tmp_path / "one", id="a")
     bank.do("DELETE FROM effect")
     assert tiffany.run(cutting(2), wal=tmp_path / "two", id="b") == number

@@ -13,16 +13,8 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import (
-    AlreadyBegunError,
-    create_group,
-    sleep,
-    spawn,
-    step,
-    timeout,
-    wait,
-    workflow,
-)
+from tiffany import create_group, sleep, spawn, step, timeout, wait, workflow
+from tiffany.errors import AlreadyBegunError
 
 
 def python(program: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -33,7 +25,7 @@ def python(program: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_program_that_is_refused_stays_its_owners() -> None:
     def child() -> Generator[Any, Any, str]:
-        yield tiffany.Sleep(0.02)
+        yield tiffany.calls.Sleep(0.02)
         return "child"
 
     async def main() -> str:
@@ -90,7 +82,8 @@ def test_an_exception_of_a_step_says_where_and_can_be_pickled() -> None:
 LOCK = """
 import threading, sys
 import tiffany
-from tiffany import NotSerializableError, Runtime, create_external_promise, step, wait, workflow
+from tiffany import create_external_promise, Runtime, step, wait, workflow
+from tiffany.errors import NotSerializableError
 
 @step
 def lock(): return threading.Lock()
@@ -167,9 +160,9 @@ def test_an_exception_that_is_raised_again_and_again_does_not_grow() -> None:
     def main() -> Generator[Any, Any, None]:
         for _ in range(1000):
             with contextlib.suppress(ValueError):
-                yield tiffany.Wait((yield tiffany.Spawn(fails())))
+                yield tiffany.calls.Wait((yield tiffany.calls.Spawn(fails())))
             with contextlib.suppress(ValueError):
-                yield tiffany.Blocking(raise_it)
+                yield tiffany.calls.Blocking(raise_it)
 
     def raise_it() -> None:
         raise error
@@ -191,8 +184,8 @@ def log_in_use() -> None:
 @pytest.mark.parametrize(
     ("failing", "cls", "code"),
     [
-        (over_the_limit, tiffany.LimitError, "TFY0016"),
-        (log_in_use, tiffany.LogInUseError, "TFY0101"),
+        (over_the_limit, tiffany.errors.LimitError, "TFY0016"),
+        (log_in_use, tiffany.errors.LogInUseError, "TFY0101"),
     ],
 )
 def test_an_error_of_tiffany_that_a_step_raises_keeps_its_class_and_code(
@@ -224,7 +217,7 @@ async def flow():
     try:
         await fails()
     except tiffany.TiffanyError as error:
-        return type(error).__qualname__, error.code, isinstance(error, tiffany.LimitError)
+        return type(error).__qualname__, error.code, isinstance(error, tiffany.errors.LimitError)
 
 @workflow(name="raises")
 async def raises():
@@ -297,9 +290,9 @@ def test_a_workflow_may_be_under_a_decorator(tmp_path: Path) -> None:
         assert runtime.wait(runtime.submit(decorated, 1, id="a")) == 2
         assert decorated.calls == 1
         assert runtime.run(decorated(2), id="b") == 3
-        with pytest.raises(tiffany.BadArgumentError, match=r"put @tiffany\.workflow above"):
+        with pytest.raises(tiffany.errors.BadArgumentError, match=r"put @tiffany\.workflow above"):
             runtime.submit(bare, 1, id="c")
-    with pytest.raises(tiffany.BadArgumentError, match="is no workflow"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="is no workflow"):
         workflow(counted(lambda: 1))
 
 
@@ -315,7 +308,7 @@ def test_two_steps_of_a_module_have_two_names() -> None:
     made("pay", "test_edges.bank", "pay")
     made("test.<locals>.pay", "test_edges.shop", "pay")
     with pytest.raises(
-        tiffany.BadArgumentError, match=r"`pay` and `Bank.pay` \[TFY0032\]; give one"
+        tiffany.errors.BadArgumentError, match=r"`pay` and `Bank.pay` \[TFY0032\]; give one"
     ):
         made("Bank.pay", "test_edges.shop", "pay")
 
@@ -328,7 +321,7 @@ def test_a_run_of_another_big_number_is_another_run(tmp_path: Path) -> None:
 
     with tiffany.Runtime(wal=tmp_path) as runtime:
         assert runtime.wait(runtime.submit(big, 2**64, id="a")) == 2**64
-        with pytest.raises(tiffany.OtherRunError):
+        with pytest.raises(tiffany.errors.OtherRunError):
             runtime.submit(big, 2**64 + 1, id="a")
 
 
@@ -336,7 +329,7 @@ def test_a_setting_that_makes_no_sense_is_named() -> None:
     async def main() -> None: ...
 
     program = main()
-    with pytest.raises(tiffany.BadArgumentError, match="threads"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="threads"):
         tiffany.run(program, threads=-1)
     program.close()
 

@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import Cancel, Gather, GatherSettled, InProcess, InThread, Sleep, Spawn
-from tiffany._processes import Processes
+from tiffany._aio.processes import Processes
+from tiffany.calls import Cancel, Gather, GatherSettled, InProcess, InThread, Sleep, Spawn
 
 Steps = Generator[Any, Any, Any]
 
 
-def one(call: tiffany.SystemCall[Any]) -> Steps:
+def one(call: tiffany.calls.SystemCall[Any]) -> Steps:
     return (yield call)
 
 
@@ -148,7 +148,7 @@ def test_a_process_that_dies_with_nothing_to_do_is_replaced() -> None:
 PROCESSES = """
 import os, sys, time
 import tiffany
-from tiffany import GatherSettled, InProcess, Spawn
+from tiffany.calls import GatherSettled, InProcess, Spawn
 
 def call(*given):
     return (yield InProcess(*given))
@@ -191,11 +191,11 @@ def test_what_has_not_begun_is_taken_back_when_its_task_is_cancelled() -> None:
         yield Cancel(second)
         [settled] = yield GatherSettled(second)
         go.set()
-        yield tiffany.Wait(first)
+        yield tiffany.calls.Wait(first)
         return settled.error
 
     with ThreadPoolExecutor(1) as mine:
-        assert isinstance(tiffany.run(main(mine)), tiffany.TaskCancelledError)
+        assert isinstance(tiffany.run(main(mine)), tiffany.errors.TaskCancelledError)
     assert begun == ["first"]
 
 
@@ -260,14 +260,14 @@ async def coroutine() -> None: ...
 )
 @pytest.mark.parametrize("call", [InThread, InProcess])
 def test_bad_arguments_are_refused_at_once(call: Any, given: tuple[Any, ...], said: str) -> None:
-    with pytest.raises(tiffany.BadArgumentError, match=said):
+    with pytest.raises(tiffany.errors.BadArgumentError, match=said):
         call(*given)
 
 
 def test_processes_are_no_threads() -> None:
     with (
         ProcessPoolExecutor(1, mp_context=get_context("spawn")) as mine,
-        pytest.raises(tiffany.BadArgumentError, match="use `InProcess`"),
+        pytest.raises(tiffany.errors.BadArgumentError, match="use `InProcess`"),
     ):
         InThread(mine, print)
 

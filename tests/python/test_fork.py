@@ -22,7 +22,7 @@ import os, threading, time, tiffany
 
 async def sleepers(count):
     async def one():
-        return await tiffany.blocking(time.sleep, 0.05)
+        return await tiffany.calls.blocking(time.sleep, 0.05)
     return len(await tiffany.gather([await tiffany.spawn(one()) for _ in range(count)]))
 
 def run_all():

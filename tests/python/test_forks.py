@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiffany import (
+from tiffany import Runtime, connect, create_external_promise, step, workflow
+from tiffany.calls import Wait
+from tiffany.durable import Run
+from tiffany.errors import (
     BadArgumentError,
     NoSuchRunError,
     NotAllowedError,
@@ -20,14 +23,7 @@ from tiffany import (
     OtherRunError,
     OtherShapeError,
     PausedRunWarning,
-    Run,
     RunOverError,
-    Runtime,
-    Wait,
-    connect,
-    create_external_promise,
-    step,
-    workflow,
 )
 from tiffany.history import Change, TimeTravel, diff
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import CreateExternalPromise, Sleep, Wait, step, workflow
+from tiffany import step, workflow
+from tiffany.calls import CreateExternalPromise, Sleep, Wait
 from tiffany.testing import GoldenLog
 
 pytest_plugins = ["pytester"]
@@ -64,7 +65,7 @@ def test_a_log_is_recorded_and_the_same_code_agrees_with_it(tmp_path: Path) -> N
 def test_code_that_does_something_else_is_shown_where(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     EXTRA.append("milk")
-    with pytest.raises(tiffany.GoldenLogError) as caught:
+    with pytest.raises(tiffany.errors.GoldenLogError) as caught:
         GoldenLog(path)(order("tea", 2))
     text = str(caught.value)
     assert caught.value.code == "TFY0059"
@@ -79,18 +80,22 @@ def test_code_that_does_something_else_is_shown_where(tmp_path: Path) -> None:
 def test_code_that_comes_to_another_end_is_shown(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     BONUS.append(1)
-    with pytest.raises(tiffany.GoldenLogError, match="now comes to the value 7, and came to the"):
+    with pytest.raises(
+        tiffany.errors.GoldenLogError, match="now comes to the value 7, and came to the"
+    ):
         GoldenLog(path)(order("tea", 2))
 
 
 def test_another_input_is_not_what_was_recorded(tmp_path: Path) -> None:
     path = recorded(tmp_path)
-    with pytest.raises(tiffany.GoldenLogError, match='"coffee"'):
+    with pytest.raises(tiffany.errors.GoldenLogError, match='"coffee"'):
         GoldenLog(path)(order("coffee", 2))
 
 
 def test_without_a_log_the_error_says_how_to_record_one(tmp_path: Path) -> None:
-    with pytest.raises(tiffany.GoldenLogError, match="record it anew, by `pytest --golden-update`"):
+    with pytest.raises(
+        tiffany.errors.GoldenLogError, match="record it anew, by `pytest --golden-update`"
+    ):
         GoldenLog(tmp_path / "none.wal")(order("tea"))
 
 
@@ -101,10 +106,10 @@ def test_a_damaged_log_is_an_error(tmp_path: Path) -> None:
         GoldenLog(path)(order("tea", 2))
     recorded(tmp_path)
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
-    with pytest.raises(tiffany.GoldenLogError, match="has no end"):
+    with pytest.raises(tiffany.errors.GoldenLogError, match="has no end"):
         GoldenLog(path)(order("tea", 2))
     path.write_bytes(b"")
-    with pytest.raises(tiffany.GoldenLogError, match="is no log"):
+    with pytest.raises(tiffany.errors.GoldenLogError, match="is no log"):
         GoldenLog(path)(order("tea", 2))
 
 
@@ -146,7 +151,7 @@ def test_a_run_that_the_test_drives_itself_can_be_kept(tmp_path: Path) -> None:
     settler.join()
     GoldenLog(path, update=True).keep(wal)
     GoldenLog(path).keep(wal)
-    with pytest.raises(tiffany.GoldenLogError, match="0 runs"):
+    with pytest.raises(tiffany.errors.GoldenLogError, match="0 runs"):
         GoldenLog(path, update=True).keep(tmp_path / "empty")
 
 
@@ -162,7 +167,7 @@ def test_one_of_many_runs_is_kept_without_what_is_redacted(tmp_path: Path) -> No
     for number in range(2):
         tiffany.run(greet(customer), wal=wal, id=f"g-{number}")
     kept = GoldenLog(path, update=True)
-    with pytest.raises(tiffany.GoldenLogError, match="has 2 runs"):
+    with pytest.raises(tiffany.errors.GoldenLogError, match="has 2 runs"):
         kept.keep(wal)
     kept.keep(wal, "g-1", redact=["email"])
     text = path.read_text()
@@ -170,10 +175,10 @@ def test_one_of_many_runs_is_kept_without_what_is_redacted(tmp_path: Path) -> No
     assert "aaa@aaaaaaa.aaa" in text
     GoldenLog(path).keep(wal)
     for wrong, code in [("phone", "TFY0138"), ("", "TFY0138")]:
-        with pytest.raises(tiffany.RedactionError) as caught:
+        with pytest.raises(tiffany.errors.RedactionError) as caught:
             kept.keep(wal, "g-1", redact=[wrong])
         assert caught.value.code == code
-    with pytest.raises(tiffany.NoSuchRunError):
+    with pytest.raises(tiffany.errors.NoSuchRunError):
         kept.keep(wal, "g-2")
     assert path.read_text() == text
 

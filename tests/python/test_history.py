@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 import tiffany
 from durable_kit import lines, run_files, wait_for
-from tiffany import (
+from tiffany import Err, Ok, Runtime, gather, sleep, spawn, step, wait, workflow
+from tiffany.calls import ReceiveMessage, put
+from tiffany.durable import Run
+from tiffany.errors import (
     BadArgumentError,
+    DamagedBackupError,
     DivergedError,
-    Err,
     GoneError,
     LogError,
     LogInUseError,
@@ -26,23 +29,11 @@ from tiffany import (
     NoRecordError,
     NoSuchRunError,
     NotEmptyError,
-    Ok,
     OtherLogError,
-    ReceiveMessage,
-    Run,
     RunOverError,
-    Runtime,
     UnregisteredError,
     WrongThreadError,
-    gather,
-    put,
-    sleep,
-    spawn,
-    step,
-    wait,
-    workflow,
 )
-from tiffany.errors import DamagedBackupError
 from tiffany.history import (
     Change,
     Checked,
@@ -355,12 +346,12 @@ def test_check_tells_which_runs_go_on(wal: Path, monkeypatch: pytest.MonkeyPatch
         check(wal, ["nobody"])
     with pytest.raises(BadArgumentError, match="`runs` is a list"):
         check(wal, "waits-1")
-    monkeypatch.setitem(tiffany._workflows._REGISTERED, "waits", edited)
+    monkeypatch.setitem(tiffany.durable._workflows._REGISTERED, "waits", edited)
     (checked,) = check(wal)
     assert not checked.goes_on
     assert isinstance(checked.error, DivergedError)
     assert "price with tax" in str(checked.error) and "the call was renamed" in str(checked.error)
-    monkeypatch.delitem(tiffany._workflows._REGISTERED, "waits")
+    monkeypatch.delitem(tiffany.durable._workflows._REGISTERED, "waits")
     (checked,) = check(wal)
     assert isinstance(checked.error, UnregisteredError)
     # The one that is over came to its end by itself; nothing was done besides.
@@ -374,7 +365,7 @@ def test_try_tells_what_a_run_would_do_next(wal: Path, monkeypatch: pytest.Monke
     assert (trial.run, trial.id, trial.workflow) == (run.uuid, "waits-1", "waits")
     assert (trial.calls, trial.outcome, trial.error, trial.proposal) == (2, None, None, None)
 
-    monkeypatch.setitem(tiffany._workflows._REGISTERED, "waits", edited)
+    monkeypatch.setitem(tiffany.durable._workflows._REGISTERED, "waits", edited)
     trial = try_(run, wal=wal)
     assert isinstance(trial.error, DivergedError)
     assert isinstance(trial.proposal, Proposal)
@@ -417,10 +408,10 @@ def test_try_tells_what_a_run_would_end_with(wal: Path, monkeypatch: pytest.Monk
     async def more(item: str) -> int:
         return await price(item) + await taxed(item)
 
-    monkeypatch.setitem(tiffany._workflows._REGISTERED, "first", fails)
+    monkeypatch.setitem(tiffany.durable._workflows._REGISTERED, "first", fails)
     trial = try_(run, wal=cut)
     assert isinstance(trial.outcome, Err) and isinstance(trial.outcome.error, KeyError)
-    monkeypatch.setitem(tiffany._workflows._REGISTERED, "first", more)
+    monkeypatch.setitem(tiffany.durable._workflows._REGISTERED, "first", more)
     trial = try_(run, wal=cut)
     (upcoming,) = trial.upcoming
     assert isinstance(upcoming, Upcoming)

@@ -17,8 +17,8 @@ import pytest
 from command_kit import Home
 from serve_kit import ask, refused
 from test_serve import served, stop
-from tiffany._inputs import Unfit, fitted
-from tiffany._workflows import Functions
+from tiffany.durable._inputs import Unfit, fitted
+from tiffany.durable._workflows import Functions
 
 
 class Size(enum.Enum):

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import Now, Sleep, SystemCall, create_promise, now, sleep, spawn, step, yield_now
+from tiffany import now, sleep, spawn, step, yield_now
+from tiffany.calls import Now, Sleep, SystemCall, create_promise
 
 
 class Own(SystemCall[int]):
@@ -36,7 +37,7 @@ DROPPED: list[tuple[str, Callable[[], object]]] = [
     ("charge", lambda: charge(3)),
     ("Gather", lambda: tiffany.gather(sleep(1), sleep(2))),
     ("Timeout", lambda: tiffany.timeout(1, sleep(1))),
-    ("Blocking", lambda: tiffany.blocking(len, "")),
+    ("Blocking", lambda: tiffany.calls.blocking(len, "")),
     ("charge", lambda: charge(3).with_options(retries=2)),
 ]
 
@@ -84,7 +85,7 @@ def test_calls_that_are_made_late_or_by_somebody_else_are_not() -> None:
         calls = [Sleep(0), Now()]
         for call in calls:  # noqa: UP028  # it is sent something
             yield call
-        yield tiffany.Call(new())
+        yield tiffany.calls.Call(new())
 
     async def new() -> None:
         kept = sleep(0)
@@ -154,10 +155,10 @@ async def child() -> None:
 @pytest.mark.parametrize(
     "given", [{"priority": 999}, {"name": 7}, {"group": "mine"}, {"handlers": 7}]
 )
-@pytest.mark.parametrize("make", [tiffany.Spawn, tiffany.spawn])
+@pytest.mark.parametrize("make", [tiffany.calls.Spawn, tiffany.spawn])
 def test_a_coroutine_whose_spawn_is_refused_is_closed(make: Any, given: dict[str, Any]) -> None:
     """Only what is wrong is said, and not that the coroutine was never awaited."""
     coroutine = child()
-    with pytest.raises(tiffany.BadArgumentError):
+    with pytest.raises(tiffany.errors.BadArgumentError):
         make(coroutine, **given)
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED

@@ -37,8 +37,8 @@ async def collect(count: int) -> str:
 @tiffany.workflow
 async def settled(count: int) -> str:
     promises = [await tiffany.create_external_promise() for _ in range(count)]
-    tiffany.on_question("promises", lambda: [str(promise.uuid) for promise in promises])
-    tiffany.on_question("same", lambda value: json.dumps(value))
+    tiffany.durable.on_question("promises", lambda: [str(promise.uuid) for promise in promises])
+    tiffany.durable.on_question("same", lambda value: json.dumps(value))
     await tiffany.receive_message("go")
     return json.dumps([await promise.future for promise in promises])
 

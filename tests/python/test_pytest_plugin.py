@@ -12,7 +12,7 @@ def test_marked_tests_run_as_tasks_on_a_virtual_clock(pytester: pytest.Pytester)
         """
         import pytest
         import tiffany
-        from tiffany import Ask, Now, Sleep, Spawn, Wait
+        from tiffany.calls import Ask, Now, Sleep, Spawn, Wait
 
         @pytest.fixture
         def hour():
@@ -79,7 +79,8 @@ def test_the_fixture_makes_schedulers_and_closes_them(pytester: pytest.Pytester)
     pytester.makepyfile(
         """
         import pytest
-        from tiffany import GoneError, Sleep
+        from tiffany.calls import Sleep
+        from tiffany.errors import GoneError
 
         made = []
 

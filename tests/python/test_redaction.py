@@ -15,7 +15,8 @@ import pytest
 import tiffany
 from durable_kit import HERE
 from programs.secrets import PLACES, secret
-from tiffany import ReceiveMessage, Runtime, history, step, workflow
+from tiffany import Runtime, history, step, workflow
+from tiffany.calls import ReceiveMessage
 
 seen: list[object] = []
 
@@ -128,7 +129,7 @@ def test_a_run_has_real_values_and_placeholders_after_a_restart(tmp_path: Path) 
         # Another secret is no other start.
         again = runtime.submit(looks, "sk-9999", login, id="look-1")
         assert again.uuid == run.uuid
-        with pytest.raises(tiffany.OtherRunError):
+        with pytest.raises(tiffany.errors.OtherRunError):
             runtime.submit(looks, "sk-1234", {**login, "pin": 8}, id="look-1")
         runtime.send(run, "more", "sk-5678")
         assert runtime.wait(run) == ["[redacted]", taken_out]
@@ -159,7 +160,7 @@ def test_one_run_has_rules_too(tmp_path: Path) -> None:
         yield tiffany.sleep(0)
         raise ValueError("no 1234-5678")
 
-    with pytest.raises(tiffany.BadRuleError):
+    with pytest.raises(tiffany.errors.BadRuleError):
         tiffany.run(fails(), redact=["hide card"])
 
 
@@ -170,24 +171,24 @@ def until_seen(count: int) -> Generator[Any, Any, None]:
 
 def test_names_with_secrets_are_refused(tmp_path: Path) -> None:
     with Runtime(wal=tmp_path, redact=["pattern sk-[0-9]+"]) as runtime:
-        with pytest.raises(tiffany.SecretNameError, match=r"`look-\[redacted\]`"):
+        with pytest.raises(tiffany.errors.SecretNameError, match=r"`look-\[redacted\]`"):
             runtime.submit(looks, "a", {}, id="look-sk-1234")
         run = runtime.submit(looks, "a", {}, id="look-1")
-        with pytest.raises(tiffany.SecretNameError):
+        with pytest.raises(tiffany.errors.SecretNameError):
             runtime.send(run, "sk-1234", 1)
 
 
 @pytest.mark.parametrize(
     ("rules", "error", "part"),
     [
-        (["hide password"], tiffany.BadRuleError, "`hide` is no kind of rule"),
-        (["field a..b"], tiffany.BadRuleError, "a name between its points is empty"),
-        (["pattern ("], tiffany.BadPatternError, "unclosed group"),
-        (["pattern (?=a)"], tiffany.BadPatternError, "look-around"),
-        (["value abc"], tiffany.NoValueError, "too short"),
-        (["env TIFFANY_THAT_IS_NOT_SET"], tiffany.NoValueError, "it is not set"),
-        ([7], tiffany.BadArgumentError, "a rule of `redact` is a text"),
-        ("field a", tiffany.BadArgumentError, "`redact` is a list"),
+        (["hide password"], tiffany.errors.BadRuleError, "`hide` is no kind of rule"),
+        (["field a..b"], tiffany.errors.BadRuleError, "a name between its points is empty"),
+        (["pattern ("], tiffany.errors.BadPatternError, "unclosed group"),
+        (["pattern (?=a)"], tiffany.errors.BadPatternError, "look-around"),
+        (["value abc"], tiffany.errors.NoValueError, "too short"),
+        (["env TIFFANY_THAT_IS_NOT_SET"], tiffany.errors.NoValueError, "it is not set"),
+        ([7], tiffany.errors.BadArgumentError, "a rule of `redact` is a text"),
+        ("field a", tiffany.errors.BadArgumentError, "`redact` is a list"),
     ],
 )
 def test_bad_rules_are_refused(rules: Any, error: type[Exception], part: str) -> None:

@@ -12,24 +12,19 @@ from typing import Any, cast
 
 import pytest
 from durable_kit import run_files, wait_for
-from tiffany import (
+from tiffany import Runtime, TiffanyError, connect, step, workflow
+from tiffany.calls import ReceiveMessage
+from tiffany.durable import Retention, Run
+from tiffany.errors import (
     BadArgumentError,
     LogFailedError,
     NeededByForkError,
     NoSuchRunError,
     NotOverError,
-    ReceiveMessage,
-    Retention,
-    Run,
     RunCompactedError,
     RunRemovedError,
-    Runtime,
     TaskCancelledError,
-    TiffanyError,
     UnreachableError,
-    connect,
-    step,
-    workflow,
 )
 from tiffany.history import TimeTravel
 from tiffany.retention import Collected, Compacted

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, NewType
 import pydantic
 import pytest
 from tiffany import workflow
-from tiffany._inputs import fitted
-from tiffany._schema import described, schema_of
-from tiffany._workflows import Functions
+from tiffany.durable._inputs import fitted
+from tiffany.durable._schema import described, schema_of
+from tiffany.durable._workflows import Functions
 
 #: A default that no JSON can say.
 LOCK = object()

@@ -286,7 +286,7 @@ async def kills():
 @tiffany.workflow
 async def hoards():
     for number in range(150):
-        await tiffany.put(f"piece {number}", "x" * 5_000_000 + str(number))
+        await tiffany.calls.put(f"piece {number}", "x" * 5_000_000 + str(number))
 
 
 @tiffany.workflow
@@ -357,7 +357,7 @@ async def checked(item: Endless):
 
 @tiffany.workflow
 async def asked():
-    tiffany.on_question("status", lambda how: forever() if how == "long" else how)
+    tiffany.durable.on_question("status", lambda how: forever() if how == "long" else how)
     await tiffany.receive_message("done")
 
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import SharedLoopError, _loop, aio, step, workflow
+from tiffany import aio, step, workflow
+from tiffany._aio import loop as _loop
+from tiffany.errors import SharedLoopError
 
 
 async def stops() -> None:

@@ -12,7 +12,7 @@ from command_kit import Home, Started
 PROGRAM = '''
 import signal, sys, time
 import tiffany
-from tiffany import Blocking, GatherSettled, Sleep, Spawn
+from tiffany.calls import Blocking, GatherSettled, Sleep, Spawn
 
 
 def say(*words):

@@ -16,7 +16,8 @@ from command_kit import LONGEST_SECONDS, Home, environment
 
 PROGRAM = """
 from pathlib import Path
-from tiffany import put, sleep, spawn, step, wait
+from tiffany import sleep, spawn, step, wait
+from tiffany.calls import put
 
 LEDGER = Path(__file__).with_name("ledger")
 
@@ -47,7 +48,7 @@ async def main(*items):
     finally:
         note("finally")
 
-from tiffany import call
+from tiffany.calls import call
 """
 
 

@@ -9,12 +9,15 @@ import pydoc
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiffany
-from tiffany import SystemCall, _core, errors
+from tiffany import _core, _old_names, durable, errors
+from tiffany import calls as calls_module
+from tiffany.calls import SystemCall
 
 STUB = Path(_core.__file__).with_name("_core.pyi")
 
@@ -41,8 +44,9 @@ def test_every_call_has_its_twin() -> None:
     for cls in calls():
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         name = {"yield": "yield_now", "show": "progress"}.get(name, name)
-        twin = getattr(tiffany, name)
-        assert name in tiffany.__all__
+        twin = getattr(calls_module, name)
+        assert name in calls_module.__all__
+        assert getattr(tiffany, name) is twin if name in tiffany.__all__ else True
         made = twin() if name == "yield_now" else None
         assert twin is cls or callable(twin)
         assert made is None or isinstance(made, cls)
@@ -53,13 +57,55 @@ def test_the_issues_names_are_there() -> None:
     names = """Spawn Wait Gather Race Cancel CreatePromise CompletePromise FailPromise CreateExternalPromise GetTid GetHandlers NewTask
         WaitTask KillTask ReadWait WriteWait Sleep Yield Get Put Tell Ask Now Random Task Future Promise ExternalPromise
         complete_by_uuid RaceResult Ok Err TaskCancelledError Cancelled DeadlockError run"""
-    assert set(names.split()) <= set(tiffany.__all__)
+    places = (tiffany, calls_module, errors)
+    for name in names.split():
+        place = next(place for place in places if name in place.__all__)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            assert getattr(tiffany, name) is getattr(place, name)
 
 
-@pytest.mark.parametrize("name", [name for name in tiffany.__all__ if name != "__version__"])
-def test_everything_public_is_documented(name: str) -> None:
+def test_the_top_of_the_package_is_small() -> None:
+    """What programs use every day is at the top; all else is in its module."""
+    assert 40 <= len(tiffany.__all__) <= 50
+
+
+@pytest.mark.parametrize("name", _old_names.__all__)
+def test_old_names_still_work_and_say_where_they_are_now(name: str) -> None:
+    """Names that version 0.1 had at the top are the same objects, with a warning that names the place."""
+    with pytest.warns(DeprecationWarning, match=f"`tiffany.{name}` is now `") as warned:
+        old = getattr(tiffany, name)
+    assert warned[0].filename == __file__
+    place = str(warned[0].message).split("is now `")[1].split("`")[0]
+    found = pydoc.locate(place)
+    assert found is old
+    assert name not in tiffany.__all__
+    assert name in {"Agent", "agent"} or place.endswith(f".{name}")
+
+
+def test_a_name_that_never_was_is_an_error() -> None:
+    """Also in `tiffany.durable`, which had two names that are called otherwise now."""
+    for module in (tiffany, durable):
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            module.nothing  # noqa: B018
+    with pytest.warns(DeprecationWarning, match="`tiffany.durable.agent` is now `tiffany.state_"):
+        assert durable.agent is tiffany.state_machine
+
+
+def public() -> list[Any]:
+    """All public objects of the package and its modules, with their names."""
+    found = {
+        f"{place.__name__}.{name}": getattr(place, name)
+        for place in (errors, durable, calls_module, tiffany)
+        for name in place.__all__
+        if name != "__version__"
+    }
+    return [pytest.param(name, value, id=name) for name, value in found.items()]
+
+
+@pytest.mark.parametrize(("name", "value"), public())
+def test_everything_public_is_documented(name: str, value: Any) -> None:
     """Every public name says what it is for, in `help()` too; and so do its public methods."""
-    value = getattr(tiffany, name)
     assert value.__doc__ and len(value.__doc__) > 10
     assert value.__doc__.split("\n")[0] in pydoc.plain(pydoc.render_doc(value))
     if inspect.isclass(value) and value.__module__ == "tiffany":
@@ -70,14 +116,23 @@ def test_everything_public_is_documented(name: str) -> None:
                 assert member.__doc__, f"{name}.{method}"
 
 
-@pytest.mark.parametrize("name", tiffany.__all__)
-def test_examples_in_docstrings_are_true(name: str) -> None:
+@pytest.mark.parametrize(("name", "value"), public())
+def test_examples_in_docstrings_are_true(name: str, value: Any) -> None:
     """The examples in the documentation of what is compiled. (Those of modules are found by `--doctest-modules`.)"""
-    value = getattr(tiffany, name)
     if getattr(value, "__module__", "") != "tiffany":
         return
     finder = doctest.DocTestFinder(recurse=False)
-    for found in finder.find(value, name, globs={**vars(tiffany), "tiffany": tiffany}):
+    for found in finder.find(
+        value,
+        name,
+        globs={
+            **vars(errors),
+            **vars(durable),
+            **vars(calls_module),
+            **vars(tiffany),
+            "tiffany": tiffany,
+        },
+    ):
         runner = doctest.DocTestRunner(verbose=False)
         runner.run(found)
         assert runner.failures == 0, found.name
@@ -86,11 +141,11 @@ def test_examples_in_docstrings_are_true(name: str) -> None:
 def test_the_commonest_things_have_examples() -> None:
     """The classes that everybody meets first show how they are used."""
     for cls in (
-        tiffany.Spawn,
-        tiffany.Gather,
-        tiffany.Race,
-        tiffany.CreatePromise,
-        tiffany.Channel,
+        tiffany.calls.Spawn,
+        tiffany.calls.Gather,
+        tiffany.calls.Race,
+        tiffany.calls.CreatePromise,
+        tiffany.calls.Channel,
     ):
         assert ">>>" in (cls.__doc__ or ""), cls
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import (
+from tiffany import testing
+from tiffany.calls import (
     Aio,
     Blocking,
     CreateExternalPromise,
@@ -29,7 +30,6 @@ from tiffany import (
     SystemCall,
     Wait,
     Yield,
-    testing,
 )
 from tiffany.testing import Scheduler
 
@@ -64,7 +64,7 @@ def test_tasks_are_shown_with_what_they_wait_for_and_where() -> None:
         yield Sleep(60)
 
     def receiver() -> Steps:
-        channel = yield tiffany.CreateChannel()
+        channel = yield tiffany.calls.CreateChannel()
         yield Receive(channel)
 
     def main() -> Steps:
@@ -146,7 +146,7 @@ def test_the_clock_of_run_is_the_system_s_or_virtual() -> None:
         return (yield Now())
 
     assert tiffany.run(main(), clock="virtual") == 3600.0
-    with pytest.raises(tiffany.BadArgumentError, match='not "sundial"'):
+    with pytest.raises(tiffany.errors.BadArgumentError, match='not "sundial"'):
         tiffany.run(main(), clock="sundial")  # type: ignore[arg-type]
 
 
@@ -196,7 +196,7 @@ def test_several_runs_are_stepped_together_and_told_apart() -> None:
 
     scheduler = Scheduler(main(1))
     other = scheduler.start(main(2))
-    with pytest.raises(tiffany.BadArgumentError, match="has 2 runs; say which one"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="has 2 runs; say which one"):
         scheduler.finish()
     assert scheduler.finish(other) == 2
     assert {line[:6] for line in scheduler.trace()} == {"run 1 ", "run 2 "}
@@ -269,7 +269,7 @@ def test_a_coroutine_that_is_answered_for_is_not_run() -> None:
 
 def test_handlers_of_the_program_come_first() -> None:
     def handler(call: SystemCall[Any], tid: int) -> object:
-        return tiffany.Answer("the program's") if isinstance(call, Add) else None
+        return tiffany.calls.Answer("the program's") if isinstance(call, Add) else None
 
     def main() -> Steps:
         return (yield Add(1, 2))
@@ -281,15 +281,15 @@ def test_handlers_of_the_program_come_first() -> None:
 
 def test_what_picks_no_calls_is_refused() -> None:
     scheduler = Scheduler()
-    with pytest.raises(tiffany.BadArgumentError, match="`int` is no class of calls"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="`int` is no class of calls"):
         scheduler.answer(int, 3)
-    with pytest.raises(tiffany.BadArgumentError, match="`str` picks no calls"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="`str` picks no calls"):
         scheduler.answer("sleep", 3)  # type: ignore[arg-type]
 
 
 def test_settings_are_those_of_run() -> None:
     def main() -> Steps:
-        return (yield tiffany.Ask("name"))
+        return (yield tiffany.calls.Ask("name"))
 
     assert Scheduler(main(), env={"name": "value"}).finish() == "value"
     program = main()
@@ -305,7 +305,7 @@ def test_a_deadlock_is_told_when_nobody_can_go_on() -> None:
 
     scheduler = Scheduler(main())
     scheduler.run_until_idle()
-    with pytest.raises(tiffany.DeadlockError):
+    with pytest.raises(tiffany.errors.DeadlockError):
         scheduler.finish()
 
 
@@ -347,16 +347,16 @@ def test_a_closed_scheduler_has_closed_its_tasks() -> None:
         scheduler.run_until_idle()
     assert closed == [True]
     scheduler.close()
-    with pytest.raises(tiffany.GoneError, match="this scheduler is closed"):
+    with pytest.raises(tiffany.errors.GoneError, match="this scheduler is closed"):
         scheduler.step()
 
 
 def test_a_task_cannot_step_its_own_scheduler() -> None:
     def main() -> Steps:
         yield Yield()
-        with pytest.raises(tiffany.NestedRuntimeError):
+        with pytest.raises(tiffany.errors.NestedRuntimeError):
             scheduler.step()
-        with pytest.raises(tiffany.NestedRuntimeError):
+        with pytest.raises(tiffany.errors.NestedRuntimeError):
             scheduler.close()
         return "refused"
 

@@ -9,28 +9,23 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import (
-    BadArgumentError,
+from tiffany import Err, Ok, step, testing, workflow
+from tiffany.calls import (
     Cancel,
     CreatePromise,
-    Err,
     Gather,
     GatherSettled,
     GetLog,
     GetTid,
-    Ok,
     Race,
     Sleep,
     Spawn,
-    TaskCancelledError,
     Tell,
     Timeout,
     Wait,
     Yield,
-    step,
-    testing,
-    workflow,
 )
+from tiffany.errors import BadArgumentError, TaskCancelledError
 
 
 @both
@@ -230,7 +225,7 @@ def test_a_call_can_be_made_again_and_a_program_cannot() -> None:
         await once
         try:
             await once
-        except tiffany.AlreadyBegunError:
+        except tiffany.errors.AlreadyBegunError:
             return list(tids)
         return None
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import ReceiveMessage, Runtime, UnreachableError, sleep, spawn, workflow
+from tiffany import Runtime, sleep, spawn, workflow
+from tiffany.calls import ReceiveMessage
+from tiffany.errors import UnreachableError
 
 
 def test_a_failure_that_nobody_waited_for_is_shown_with_its_lines(

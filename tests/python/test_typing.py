@@ -10,15 +10,37 @@ from uuid import UUID
 
 import tiffany
 from tiffany import (
+    Err,
+    Ok,
+    cancel,
+    continue_as,
+    create_channel,
+    create_external_promise,
+    create_group,
+    create_mutex,
+    create_semaphore,
+    gather,
+    gather_settled,
+    new_uuid,
+    now,
+    race,
+    random,
+    sleep,
+    spawn,
+    step,
+    timeout,
+    wait,
+    workflow,
+    yield_now,
+)
+from tiffany.calls import (
     Acquire,
     Answer,
     Channel,
-    Err,
     ExternalPromise,
     Future,
     Group,
     Mutex,
-    Ok,
     Permit,
     Promise,
     RaceResult,
@@ -31,38 +53,18 @@ from tiffany import (
     ask,
     blocking,
     call,
-    cancel,
-    continue_as,
-    create_channel,
-    create_external_promise,
-    create_group,
-    create_mutex,
     create_promise,
-    create_semaphore,
-    gather,
-    gather_settled,
     get,
     get_log,
     get_tid,
     join_group,
     kill_task,
     new_task,
-    new_uuid,
-    now,
     put,
-    race,
-    random,
     receive,
     send,
-    sleep,
-    spawn,
-    step,
     tell,
-    timeout,
-    wait,
     wait_task,
-    workflow,
-    yield_now,
 )
 
 
@@ -227,11 +229,11 @@ def test_runs_that_are_submitted(tmp_path: Path) -> None:
     """What a run gives is known from its function, or from its program."""
     with tiffany.Runtime(wal=tmp_path) as runtime:
         first = runtime.submit(order, "tea", 3, id="first")
-        assert_type(first, tiffany.Run[int])
+        assert_type(first, tiffany.durable.Run[int])
         assert_type(runtime.wait(first), int)
         second = runtime.submit(order("tea", cents=3), id="second")
-        assert_type(second, tiffany.Run[int])
-        assert_type(runtime.submit(order, "tea", id="third"), tiffany.Run[int])
+        assert_type(second, tiffany.durable.Run[int])
+        assert_type(runtime.submit(order, "tea", id="third"), tiffany.durable.Run[int])
         assert runtime.wait(first) == runtime.wait(second) == 3
 
 
@@ -266,6 +268,6 @@ def test_what_is_inferred_is_what_comes() -> None:
 def test_generic_classes_can_be_written_with_their_types() -> None:
     """The classes that are generic for a checker can be subscripted at run time."""
     classes: list[Any] = [Task, Future, Promise, ExternalPromise, RaceResult, Ok, Channel]
-    classes += [SystemCall, tiffany.Program]
+    classes += [SystemCall, tiffany.calls.Program]
     for cls in classes:
         assert cls[int] is not None

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import Sleep, Spawn, Wait, Yield, _core
+from tiffany import _core
+from tiffany.calls import Sleep, Spawn, Wait, Yield
 
 SETTINGS: dict[str, Any] = {
     "env": None,
@@ -74,13 +75,13 @@ def test_a_runtime_belongs_to_its_thread() -> None:
     runtime = _core.Runtime(SETTINGS)
     program = nothing()
     error = on_a_thread(lambda: runtime.run(program))
-    assert isinstance(error, tiffany.WrongThreadError)
+    assert isinstance(error, tiffany.errors.WrongThreadError)
     assert error.code == "TFY0046"
-    assert isinstance(on_a_thread(runtime.close), tiffany.WrongThreadError)
+    assert isinstance(on_a_thread(runtime.close), tiffany.errors.WrongThreadError)
     assert runtime.run(program) == "value"
     runtime.close()
     program = nothing()
-    with pytest.raises(tiffany.GoneError, match="closed"):
+    with pytest.raises(tiffany.errors.GoneError, match="closed"):
         runtime.run(program)
     program.close()
 
@@ -117,14 +118,14 @@ def test_handles_of_another_run() -> None:
     """Handles of one run are errors in another, and both go on; dropped there, they go back."""
 
     async def first() -> Any:
-        return await Spawn(nothing()), await tiffany.CreatePromise()
+        return await Spawn(nothing()), await tiffany.calls.CreatePromise()
 
     async def second(task: Any, promise: Any) -> list[str]:
         codes: list[str] = []
-        for call in (Wait(task), tiffany.Cancel(task), promise.complete(1)):
+        for call in (Wait(task), tiffany.calls.Cancel(task), promise.complete(1)):
             try:
                 await call
-            except tiffany.ForeignRunError as error:
+            except tiffany.errors.ForeignRunError as error:
                 codes.append(error.code)
         return codes
 
@@ -140,7 +141,7 @@ def test_a_run_inside_a_run() -> None:
         program = nothing()
         try:
             tiffany.run(program)
-        except tiffany.NestedRuntimeError as error:
+        except tiffany.errors.NestedRuntimeError as error:
             program.close()
             return error.code
         raise AssertionError
@@ -155,7 +156,7 @@ def test_calls_outside_a_run() -> None:
     async def main() -> None:
         await Sleep(1.5)
 
-    with pytest.raises(tiffany.OutsideTaskError, match=r"tiffany\.run") as caught:
+    with pytest.raises(tiffany.errors.OutsideTaskError, match=r"tiffany\.run") as caught:
         main().send(None)
     assert caught.value.code == "TFY0004"
 
@@ -168,7 +169,7 @@ def test_a_runtime_in_a_forked_process() -> None:
         program = nothing()
         try:
             runtime.run(program)
-        except tiffany.ForkedError as error:
+        except tiffany.errors.ForkedError as error:
             return f"{error.code} {tiffany.run(program)}"
         return "it ran"
 
@@ -234,7 +235,7 @@ def test_multiprocessing_from_a_task() -> None:
             program = nothing()
             try:
                 queue.put(tiffany.run(program))
-            except tiffany.ForkedError as error:
+            except tiffany.errors.ForkedError as error:
                 program.close()
                 queue.put(error.code)
 
@@ -295,14 +296,14 @@ def test_the_interpreter_ends_while_a_run_is_left() -> None:
     program = """
         import threading, time
         import tiffany
-        from tiffany import Sleep, Spawn
+        from tiffany.calls import Sleep, Spawn
 
         async def sleeper():
             await Sleep(60)
 
         async def main():
             await Spawn(sleeper())
-            return await tiffany.CreateExternalPromise()
+            return await tiffany.calls.CreateExternalPromise()
 
         threading.Thread(target=lambda: tiffany.run(sleeper()), daemon=True).start()
         time.sleep(0.05)

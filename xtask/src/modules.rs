@@ -286,7 +286,7 @@ mod tests {
         ("daemon", 6),
         ("cli", 6),
         ("sim", 6),
-        ("python", 26),
+        ("python", 6),
         ("postgres", 6),
         ("sqlite", 6),
     ];

@@ -87,16 +87,18 @@ pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     shop.step("tests of Python", pytest().arg("tests/python"))?;
     // Those of the package that is installed.
     shop.step("documentation tests of Python", pytest().args(["--pyargs", "tiffany"]))?;
-    if shop.root.join("python/tiffany/bench").is_dir() {
+    let tools_of_ours = ["python/generate_errors.py", "bench/python/tiffany_bench"];
+    shop.step("documentation tests of tools", pytest().args(tools_of_ours))?;
+    if shop.root.join("bench/python").is_dir() {
         let mut bench = tools.command(shop, "python");
-        shop.step("benchmark of Python, short", bench.args(["-m", "tiffany.bench", "--quick"]))?;
+        shop.step("benchmark of Python, short", bench.args(["bench/python", "--quick"]))?;
     }
     Ok(())
 }
 
 /// Where Python code is.
 fn places(shop: &Shop) -> Vec<&'static str> {
-    let all = ["python", "tests/python", "examples/python"];
+    let all = ["python", "tests/python", "examples/python", "bench/python"];
     all.into_iter().filter(|place| shop.root.join(place).is_dir()).collect()
 }
 

@@ -1,4 +1,4 @@
-//! The command line inside Python. What is typed is read in Rust; what is to be done with a file of Python is done by `tiffany._command`.
+//! The command line inside Python. What is typed is read in Rust; what is to be done with a file of Python is done by `tiffany._cli.command`.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -8,10 +8,10 @@ use pyo3::types::PyDict;
 use tiffany::Builder;
 use tiffany_cli::{CommandLine, Guest, GuestError, ProgramFile, TestFile, TestOf};
 
-use crate::asyncgens::Hooks;
-use crate::errors;
-use crate::settings::Settings;
-use crate::signals::{Second, Watch};
+use crate::process::signals::{Second, Watch};
+use crate::runtime::settings::Settings;
+use crate::tasks::asyncgens::Hooks;
+use crate::values::errors;
 
 /// Runs the command given by the arguments, the first of which is the name of the program, and
 /// returns the exit code. The host handles Python files.

@@ -1,6 +1,8 @@
 //! What calls give and take: tasks, promises, channels, locks, groups. Each names something in the tables of its run, and gives it back
 //! when nobody has it any more.
 
+pub(crate) mod objects;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,15 +12,15 @@ use tiffany::binding::{self, Release};
 use tiffany::kernel::{ObjectRef, TaskRef, Waitable as Target};
 use tiffany::{RuntimeHandle, TaskError, Uuid, Value};
 
-use crate::argument;
-use crate::awaiter::awaiter;
-use crate::call::{Op, SystemCall};
 use crate::calls;
+use crate::calls::awaiter::awaiter;
+use crate::calls::call::{Op, SystemCall};
 use crate::durable::control;
-use crate::errors::{self, Raise, TiffanyError};
-use crate::json;
-use crate::session::{self, Process, release};
-use crate::value::{from_value, to_value};
+use crate::process::session;
+use crate::process::session::{Process, release};
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::value::{from_value, to_value};
+use crate::values::{argument, errors, json};
 
 /// What is waited for, if this is a task or the read side of a promise.
 #[inline]

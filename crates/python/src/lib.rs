@@ -3,52 +3,32 @@
 //! Rust code beside it may use [`Program`], a program of Rust's for Python tasks, and [`coroutine`], a program of Python's for Rust tasks:
 //! both kinds run in one scheduler. [`module`] is for those who embed the interpreter.
 
-mod activity;
-mod argument;
-mod asyncgens;
-mod awaiter;
-mod call;
 mod calls;
 mod cli;
-mod codec;
-mod contextvars;
-mod driver;
 mod durable;
-mod errors;
-mod frames;
-mod guest;
-mod handler;
 mod handles;
 mod history;
-mod json;
-mod line;
-mod names;
-mod net;
-mod objects;
-mod outside;
-mod pending;
-mod program;
+mod process;
 mod pyos;
-mod repr;
 mod runtime;
-mod session;
-mod settings;
-mod signals;
-mod spawn;
-mod stack;
+mod tasks;
 mod testing;
-mod thread;
-mod together;
-mod traceback;
-mod value;
+mod values;
 
-pub use program::Program;
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::kernel::BoxCoroutine;
-pub use value::{from_value, to_value};
+
+use crate::calls::net;
+use crate::handles::objects;
+use crate::process::{session, signals};
+use crate::runtime::{activity, settings};
+pub use crate::tasks::program::Program;
+use crate::tasks::{asyncgens, handler, spawn};
+pub use crate::values::value::{from_value, to_value};
+use crate::values::{codec, errors, line};
 
 /// The module `tiffany._core` as an object, for a process that embeds the interpreter: it belongs into `sys.modules`.
 pub fn module(py: Python<'_>) -> Bound<'_, PyAny> {

@@ -1,25 +1,30 @@
 //! `Runtime` and `run`: programs are run here, on the thread that made the runtime.
 
+pub(crate) mod activity;
+pub(crate) mod guest;
+pub(crate) mod settings;
+
 use std::cell::{RefCell, RefMut};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::{RunHandle, Value, binding};
 
-use crate::activity::Events;
-use crate::argument;
-use crate::asyncgens::{self, Hooks};
 use crate::durable::control::Control;
 use crate::durable::retention::{self, CollectedParts, CompactedParts, PrunedParts, RuleParts};
-use crate::durable::{approvals, forks, interpreter, runs};
-use crate::errors::{self, Raise, TiffanyError};
-use crate::guest::{Guest, Guests, Rested};
-use crate::line::Line;
-use crate::session::{self, Registered};
-use crate::settings::Settings;
-use crate::signals::{Second, Watch};
-use crate::thread::OneThread;
-use crate::{signals, spawn, value};
+use crate::durable::{forks, runs};
+use crate::process::session::Registered;
+use crate::process::signals::{Second, Watch};
+use crate::process::thread::OneThread;
+use crate::process::{interpreter, session, signals};
+use crate::runtime::activity::Events;
+use crate::runtime::guest::{Guest, Guests, Rested};
+use crate::runtime::settings::Settings;
+use crate::tasks::asyncgens::Hooks;
+use crate::tasks::{asyncgens, spawn};
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::line::Line;
+use crate::values::{approvals, argument, errors, value};
 
 /// A runtime that is not closed.
 struct Open {

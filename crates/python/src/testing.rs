@@ -11,15 +11,16 @@ use pyo3::types::PyDict;
 use tiffany::testing::TestScheduler;
 use tiffany::{Event, EventKind, RunHandle, Site, Time, Value, binding};
 
-use crate::argument;
-use crate::asyncgens::{Hooks, OfRun};
 use crate::calls::duration;
-use crate::errors::{self, Raise, TiffanyError};
-use crate::line::Line;
-use crate::session::{self, Registered};
-use crate::settings::Settings;
-use crate::thread::OneThread;
-use crate::{spawn, value};
+use crate::process::session;
+use crate::process::session::Registered;
+use crate::process::thread::OneThread;
+use crate::runtime::settings::Settings;
+use crate::tasks::asyncgens::{Hooks, OfRun};
+use crate::tasks::spawn;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::line::Line;
+use crate::values::{argument, errors, value};
 
 /// A scheduler stepped by hand, with the runs that were started in it.
 struct Stepped {

@@ -93,7 +93,7 @@ fn python(code: &str) -> String {
             modules.set_item("tiffany._core", tiffany_py::module(py)).unwrap();
         }
         let globals = PyDict::new(py);
-        py.run(c"from tiffany import *\nimport tiffany", Some(&globals), None).unwrap();
+        py.run(c"from tiffany.calls import *\nfrom tiffany.errors import *\nfrom tiffany import *\nimport tiffany", Some(&globals), None).unwrap();
         for function in [
             wrap_pyfunction!(rust, py),
             wrap_pyfunction!(broken, py),
@@ -208,7 +208,7 @@ async def main():
     task = await spawn(child())
     try:
         await task
-    except tiffany.PanickedError as error:
+    except tiffany.errors.PanickedError as error:
         return error.code, "made badly" in str(error), await call(rust("int"))
 result = run(main())
 "#,

@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 import tiffany
-from tiffany import Channel, cancel, create_channel, gather, send, sleep, spawn, timeout, wait
+from tiffany import cancel, create_channel, gather, sleep, spawn, timeout, wait
+from tiffany.calls import Channel, send
 
 
 async def reader(name: str, jobs: int, queue: Channel[tuple[str, int]]) -> None:
@@ -60,7 +61,7 @@ async def main() -> None:
     await cancel(pulse)
     try:
         await wait(pulse)
-    except tiffany.TaskCancelledError:
+    except tiffany.errors.TaskCancelledError:
         print("the heartbeat was cancelled, and cleaned up:", beats[-1] == 0)
     print("total", sum(totals))
     for job in sorted(report):

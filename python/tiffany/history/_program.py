@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tiffany import _runtime, _workflows
 from tiffany._arguments import check_names
 from tiffany._settings import ReplaySettings
+from tiffany.durable import _runtime, _workflows
 
 
 def program(

@@ -88,7 +88,8 @@ def check(
     ``workflows`` and the other settings are those of `tiffany.Runtime`.
 
     >>> import tempfile
-    >>> from tiffany import ReceiveMessage, Runtime, workflow
+    >>> from tiffany import Runtime, workflow
+    >>> from tiffany.calls import ReceiveMessage
     >>> @workflow(name="patient")
     ... def patient():
     ...     return (yield ReceiveMessage("go"))

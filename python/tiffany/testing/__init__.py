@@ -1,7 +1,7 @@
 """Tools for testing programs: a scheduler stepped by hand, a virtual clock, substituted answers for
 calls.
 
->>> from tiffany import Sleep
+>>> from tiffany.calls import Sleep
 >>> from tiffany.testing import run
 >>> def nap():
 ...     yield Sleep(24 * 60 * 60)
@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TypeVar, Unpack
 
 from tiffany import _core
-from tiffany._run import run as _run
 from tiffany._settings import RunSettings
+from tiffany.durable._run import run as _run
 from tiffany.testing._crashes import Attempt, Report, Seen, crash_everywhere
 from tiffany.testing._golden import GoldenLog
 from tiffany.testing._scheduler import Run, Scheduler, TaskInfo
@@ -32,7 +32,7 @@ def run(program: _core._Program[_T], **settings: Unpack[RunSettings]) -> _T:
     jumps to the next timer. The clock starts in 1970, and random numbers and UUIDs are the same in
     every run.
 
-    >>> from tiffany import Now, Sleep
+    >>> from tiffany.calls import Now, Sleep
     >>> def main():
     ...     yield Sleep(3600)
     ...     return (yield Now())

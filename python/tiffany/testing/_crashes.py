@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from tiffany import _core, _workflows
+from tiffany import _core
 from tiffany._arguments import bad
-from tiffany._runtime import settings as core_settings
 from tiffany._settings import RunSettings
+from tiffany.durable import _workflows
+from tiffany.durable._runtime import settings as core_settings
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ def crash_everywhere(
     crashes, but its disk does not fail and flips no bits. ``at_most`` limits the number of crashes,
     which are drawn at random for each of the ``seeds``.
 
-    >>> from tiffany import Sleep, step, workflow
+    >>> from tiffany import step, workflow
+    >>> from tiffany.calls import Sleep
     >>> @step
     ... def price(item):
     ...     return len(item)

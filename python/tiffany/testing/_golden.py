@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Unpack
 
-from tiffany import _core, _workflows
+from tiffany import _core
 from tiffany._records import RunLike
-from tiffany._run import run
-from tiffany._runtime import settings as core_settings
 from tiffany._settings import RunSettings
+from tiffany.durable import _workflows
+from tiffany.durable._run import run
+from tiffany.durable._runtime import settings as core_settings
 from tiffany.errors import DivergedError, GoldenLogError
 from tiffany.testing._crashes import Quiet
 

@@ -9,9 +9,9 @@ from typing import Any, Unpack
 
 from tiffany import _core
 from tiffany._arguments import check_names
-from tiffany._runtime import settings as core_settings
 from tiffany._settings import RunSettings
-from tiffany._workflows import Functions
+from tiffany.durable._runtime import settings as core_settings
+from tiffany.durable._workflows import Functions
 from tiffany.errors import BadArgumentError
 
 
@@ -43,7 +43,7 @@ class Run:
 class Scheduler:
     """Runs tasks step by step, with a clock that moves only when told to, and records a trace.
 
-    >>> from tiffany import Sleep, Spawn, Wait
+    >>> from tiffany.calls import Sleep, Spawn, Wait
     >>> def child():
     ...     yield Sleep(60)
     ...     return 7
@@ -138,7 +138,7 @@ class Scheduler:
         that a function selects. These calls are then not made. The answer is used at most `times`
         times. If several answers match, the latest is used.
 
-        >>> from tiffany import Blocking
+        >>> from tiffany.calls import Blocking
         >>> import urllib.request
         >>> def main():
         ...     return (yield Blocking(urllib.request.urlopen, "http://example.org"))
@@ -164,7 +164,7 @@ class Scheduler:
     ) -> None:
         """Answers calls with the value that a function returns for the call.
 
-        >>> from tiffany import Blocking
+        >>> from tiffany.calls import Blocking
         >>> def main():
         ...     return (yield Blocking(pow, 2, 10))
         >>> scheduler = Scheduler(main())

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import tiffany
-from tiffany import _transactions, step
+from tiffany import step
+from tiffany.durable import _transactions
 
 HOME, HOW, STAGE = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 ROUNDS = 8

@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import tiffany
-from tiffany import Aio, Blocking, CreateExternalPromise, InThread, Sleep, Wait, complete_by_uuid
+from tiffany import complete_by_uuid
+from tiffany.calls import Aio, Blocking, CreateExternalPromise, InThread, Sleep, Wait
 
 CONTEXT = multiprocessing.get_context("fork")
 
@@ -24,11 +25,13 @@ async def nothing() -> str:
     return "nothing"
 
 
-def one(call: tiffany.SystemCall[Any]) -> Generator[Any, Any, Any]:
+def one(call: tiffany.calls.SystemCall[Any]) -> Generator[Any, Any, Any]:
     return (yield call)
 
 
-def child(promise: tiffany.ExternalPromise[Any], runtime: tiffany.Runtime, answers: Any) -> None:
+def child(
+    promise: tiffany.calls.ExternalPromise[Any], runtime: tiffany.Runtime, answers: Any
+) -> None:
     def unused() -> object:
         program = one(Sleep(0))
         try:
@@ -49,7 +52,7 @@ def child(promise: tiffany.ExternalPromise[Any], runtime: tiffany.Runtime, answe
     )
 
 
-def in_child(promise: tiffany.ExternalPromise[Any], runtime: tiffany.Runtime) -> list[str]:
+def in_child(promise: tiffany.calls.ExternalPromise[Any], runtime: tiffany.Runtime) -> list[str]:
     answers = CONTEXT.Queue()
     process = CONTEXT.Process(target=child, args=(promise, runtime, answers))
     process.start()

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import tiffany
-from tiffany import Sleep, attempt, step
+from tiffany import attempt, step
+from tiffany.calls import Sleep
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from durable_kit import Ledger

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiffany import Done, Runtime, agent, attempt, step
+from tiffany import Done, Runtime, attempt, state_machine, step
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from durable_kit import Ledger
@@ -23,7 +23,7 @@ def add(number: int, total: int) -> int:
     return total + number
 
 
-@agent(name="adder")
+@state_machine(name="adder")
 @dataclass
 class Adder:
     until: int

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import tiffany
-from tiffany import Gather, InDoubtError, Sleep, Spawn, attempt, step, workflow
+from tiffany import attempt, step, workflow
+from tiffany.calls import Gather, Sleep, Spawn
+from tiffany.errors import InDoubtError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from durable_kit import Ledger

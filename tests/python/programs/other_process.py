@@ -9,7 +9,8 @@ from collections.abc import Generator
 from typing import Any
 
 import tiffany
-from tiffany import CreateExternalPromise, Wait, complete_by_uuid, step, workflow
+from tiffany import complete_by_uuid, step, workflow
+from tiffany.calls import CreateExternalPromise, Wait
 
 
 def settle(wal: str, uuid: str, answers: Any) -> None:

@@ -14,20 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import tiffany
-from tiffany import (
-    CreateExternalPromise,
-    Get,
-    Put,
-    ReceiveMessage,
-    Runtime,
-    Spawn,
-    Tell,
-    Wait,
-    attempt,
-    on_question,
-    step,
-    workflow,
-)
+from tiffany import Runtime, attempt, step, workflow
+from tiffany.calls import CreateExternalPromise, Get, Put, ReceiveMessage, Spawn, Tell, Wait
+from tiffany.durable import on_question
 
 PLACES = [
     "answer",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tiffany import ReceiveMessage, Runtime, on_question, workflow
+from tiffany import Runtime, workflow
+from tiffany.calls import ReceiveMessage
+from tiffany.durable import on_question
 
 
 @workflow(name="shop")

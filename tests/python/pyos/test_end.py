@@ -480,7 +480,7 @@ def test_ctrl_c_leaves_the_loop_and_it_can_go_on(sched: Quiet) -> None:
         said.append(os.read(reader, 10))
 
     def sleeps() -> Program:
-        yield tiffany.Sleep(0.4)
+        yield tiffany.calls.Sleep(0.4)
         said.append("slept")
 
     def pauses() -> Program:

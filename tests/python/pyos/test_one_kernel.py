@@ -37,9 +37,9 @@ def test_numbers_are_the_kernels() -> None:
         """
         import tiffany
         def child():
-            print((yield GetTid()), (yield tiffany.GetTid()))
+            print((yield GetTid()), (yield tiffany.calls.GetTid()))
         def main():
-            print((yield GetTid()), (yield tiffany.GetTid()))
+            print((yield GetTid()), (yield tiffany.calls.GetTid()))
             tid = yield NewTask(child())
             yield WaitTask(tid)
         sched = Scheduler()
@@ -66,24 +66,24 @@ def test_calls_of_tiffany_are_calls_here_too(run: Run) -> None:
     said: list[Any] = []
 
     def native(n: int) -> Program:
-        yield tiffany.Sleep(0.001)
+        yield tiffany.calls.Sleep(0.001)
         return n * n
 
     async def coroutine(n: int) -> int:
-        await tiffany.Sleep(0.001)
+        await tiffany.calls.Sleep(0.001)
         return -n
 
     def main() -> Program:
-        task = yield tiffany.Spawn(native(5))
-        said.append((yield tiffany.Wait(task)))
-        said.append((yield tiffany.Call(native(6))))
+        task = yield tiffany.calls.Spawn(native(5))
+        said.append((yield tiffany.calls.Wait(task)))
+        said.append((yield tiffany.calls.Call(native(6))))
         said.append((yield coroutine(7)))
         with pytest.raises(tiffany.errors.ChannelClosedError):
-            channel = yield tiffany.CreateChannel()
+            channel = yield tiffany.calls.CreateChannel()
             channel.close()
-            yield tiffany.Receive(channel)
+            yield tiffany.calls.Receive(channel)
         tid = yield NewTask(native(8))
-        said.append((yield tiffany.WaitTask(tid)) in (True, False))
+        said.append((yield tiffany.calls.WaitTask(tid)) in (True, False))
 
     assert run(main()).failures == []
     assert said == [25, 36, -7, True]
@@ -93,8 +93,8 @@ def test_a_coroutine_is_a_task(run: Run) -> None:
     said: list[Any] = []
 
     async def main() -> None:
-        await tiffany.Sleep(0)
-        said.append(await tiffany.GetTid())
+        await tiffany.calls.Sleep(0)
+        said.append(await tiffany.calls.GetTid())
 
     run(main())
     assert said == [1]
@@ -111,8 +111,8 @@ def test_a_task_that_is_scheduled_waits_no_longer_for_a_call_of_tiffany(run: Run
             self.sched.schedule(self.task)
 
     def sleeps() -> Program:
-        said.append((yield tiffany.Sleep(60)))
-        said.append((yield tiffany.Sleep(0.01)))
+        said.append((yield tiffany.calls.Sleep(60)))
+        said.append((yield tiffany.calls.Sleep(0.01)))
 
     def main() -> Program:
         yield

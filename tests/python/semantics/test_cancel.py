@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import (
+from tiffany import Cancelled
+from tiffany.calls import (
     Acquire,
     Cancel,
-    Cancelled,
     CreateChannel,
     CreatePromise,
     CreateSemaphore,
@@ -26,10 +26,10 @@ from tiffany import (
     Sleep,
     Spawn,
     Task,
-    TaskCancelledError,
     Wait,
     Yield,
 )
+from tiffany.errors import TaskCancelledError
 
 
 class Boom(Exception):
@@ -337,7 +337,7 @@ def test_one_that_ignores_its_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == ["cancelled"]
     gc.collect()
     [error] = shown
-    assert isinstance(error, tiffany.NotEndingError) and error.code == "TFY0054"
+    assert isinstance(error, tiffany.errors.NotEndingError) and error.code == "TFY0054"
     assert "stubborn` was to end and yielded again" in str(error) and "[TFY0054]; let" in str(error)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import ReadWait, Spawn, Wait, WriteWait, Yield
+from tiffany.calls import ReadWait, Spawn, Wait, WriteWait, Yield
 
 
 @both
@@ -80,7 +80,7 @@ def test_a_bad_one_is_an_error_in_the_waiter() -> None:
             try:
                 await call
             except OSError as error:
-                assert isinstance(error, tiffany.BadDescriptorError)
+                assert isinstance(error, tiffany.errors.BadDescriptorError)
                 said.append(error.code)
         return said
 
@@ -116,5 +116,5 @@ class Broken:
 def test_what_has_no_descriptor(given: Any) -> None:
     """ "on any descriptor": what has none is an error where it is given."""
     for make in (ReadWait, WriteWait):
-        with pytest.raises(tiffany.BadDescriptorError, match="TFY0011"):
+        with pytest.raises(tiffany.errors.BadDescriptorError, match="TFY0011"):
             make(given)

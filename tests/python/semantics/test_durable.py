@@ -19,17 +19,16 @@ from typing import Any
 import pytest
 import tiffany
 from durable_kit import cut, first_rules, lines, records, types
-from tiffany import (
+from tiffany import Runtime, step
+from tiffany.calls import (
     Ask,
     Blocking,
     CreateExternalPromise,
     CreatePromise,
-    NotDurableError,
     Now,
     Put,
     ReadWait,
     ReceiveMessage,
-    Runtime,
     SendMessage,
     Sleep,
     Spawn,
@@ -37,8 +36,8 @@ from tiffany import (
     Wait,
     WriteWait,
     Yield,
-    step,
 )
+from tiffany.errors import NotDurableError
 from tiffany.history import TimeTravel
 
 
@@ -103,7 +102,7 @@ def test_the_world_is_an_error_there(program: Any, tmp_path: Path) -> None:
 
 def test_foreign_futures_are_an_error_there(tmp_path: Path) -> None:
     """ "in a durable run that is an error.": in Python in any run."""
-    with pytest.raises(tiffany.NotDurableError):
+    with pytest.raises(tiffany.errors.NotDurableError):
         tiffany.run(waits_for_asyncio(), wal=tmp_path, id="a")
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import (
-    Cancelled,
+from tiffany import Cancelled
+from tiffany.calls import (
     CreateChannel,
     CreateExternalPromise,
     CreateMutex,
@@ -344,7 +344,7 @@ def test_the_timers_of_a_daemon_task_are_no_hope() -> None:
         promise = await CreatePromise()
         await Wait(promise.future)
 
-    with pytest.raises(tiffany.DeadlockError):
+    with pytest.raises(tiffany.errors.DeadlockError):
         tiffany.run(main())
 
     async def waits() -> str:
@@ -390,7 +390,7 @@ def test_a_deadlock_fails_the_run() -> None:
         held.release()
 
     for program, what in ((promise(), "promise 1"), (message(), "channel 1"), (lock(), "1")):
-        with pytest.raises(tiffany.DeadlockError) as caught:
+        with pytest.raises(tiffany.errors.DeadlockError) as caught:
             tiffany.run(program)
         said = str(caught.value)
         assert caught.value.code == "TFY0024"
@@ -412,7 +412,7 @@ def test_the_cycle_is_told() -> None:
         others.append(first)
         others.append(await Spawn(waits(others, 0)))
 
-    with pytest.raises(tiffany.DeadlockError) as caught:
+    with pytest.raises(tiffany.errors.DeadlockError) as caught:
         tiffany.run(main())
     assert "cycle" in str(caught.value)
     assert "task 2" in str(caught.value) and "task 3" in str(caught.value)
@@ -431,7 +431,7 @@ def test_those_in_a_deadlock_are_cancelled() -> None:
             seen.append("clean")
 
     start = time.process_time()
-    with pytest.raises(tiffany.DeadlockError):
+    with pytest.raises(tiffany.errors.DeadlockError):
         tiffany.run(main())
     assert seen == ["clean"]
     assert time.process_time() - start < 5

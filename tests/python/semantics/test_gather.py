@@ -8,24 +8,23 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import (
+from tiffany import Err, Ok
+from tiffany.calls import (
     Cancel,
     CreatePromise,
-    Err,
     Gather,
     GatherSettled,
     Get,
     GetLog,
-    Ok,
     Put,
     Sleep,
     Spawn,
     Task,
-    TaskCancelledError,
     Tell,
     Wait,
     Yield,
 )
+from tiffany.errors import TaskCancelledError
 
 
 class Boom(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import (
+from tiffany.calls import (
     Answer,
     Ask,
     Get,
@@ -93,7 +93,7 @@ def test_a_handler_may_answer_change_refuse_or_pass_on() -> None:
         got = [await Get("answered"), await Get("changed"), await Get("other"), await Get("none")]
         try:
             await Put("forbidden", "x")
-        except tiffany.RefusedError as error:
+        except tiffany.errors.RefusedError as error:
             got.append((error.code, "this is not allowed" in str(error)))
         return got
 
@@ -250,7 +250,7 @@ def test_a_handler_that_gives_something_else(given: Any) -> None:
     def main() -> Generator[Any, Any, str]:
         try:
             yield Get("key")
-        except tiffany.BadArgumentError as error:
+        except tiffany.errors.BadArgumentError as error:
             return str(error)
         raise AssertionError
 
@@ -265,7 +265,7 @@ def test_nobody_answers() -> None:
     async def main() -> str:
         try:
             await Add(1, 2)
-        except tiffany.UnansweredError as error:
+        except tiffany.errors.UnansweredError as error:
             assert error.code == "TFY0018"
             return str(error)
         raise AssertionError

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import (
+from tiffany.calls import (
     Acquire,
     Ask,
     Cancel,
@@ -256,7 +256,7 @@ def test_a_lone_task_has_its_cancel_check() -> None:
             turns += 1
             await Yield()
 
-    with pytest.raises(tiffany.TaskCancelledError):
+    with pytest.raises(tiffany.errors.TaskCancelledError):
         tiffany.run(main())
     assert turns == 1, "it learns of it at its next call"
 

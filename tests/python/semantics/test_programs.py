@@ -16,20 +16,8 @@ from typing import Any
 import pytest
 import tiffany
 from conftest import depth
-from tiffany import (
-    AlreadyBegunError,
-    Blocking,
-    Call,
-    Cancel,
-    GetTid,
-    NotACallError,
-    Sleep,
-    Spawn,
-    TaskCancelledError,
-    Wait,
-    Yield,
-    call,
-)
+from tiffany.calls import Blocking, Call, Cancel, GetTid, Sleep, Spawn, Wait, Yield, call
+from tiffany.errors import AlreadyBegunError, NotACallError, TaskCancelledError
 
 Program = Generator[Any, Any, Any]
 DEEP = 100_000
@@ -112,7 +100,7 @@ def test_a_bare_yield_is_a_cooperative_yield() -> None:
             assert (yield) is None
 
     def main() -> Program:
-        gate = yield tiffany.CreatePromise()
+        gate = yield tiffany.calls.CreatePromise()
 
         def waits(name: str) -> Program:
             yield Wait(gate.future)
@@ -320,7 +308,7 @@ def test_a_task_is_waited_for_by_wait() -> None:
     def main() -> Program:
         task = yield Spawn(generator(1))
         said: list[str] = []
-        for given in (task, (yield tiffany.CreatePromise()).future):
+        for given in (task, (yield tiffany.calls.CreatePromise()).future):
             try:
                 yield given
             except NotACallError as error:
@@ -411,9 +399,9 @@ def test_a_program_is_spawned_once() -> None:
 @pytest.mark.parametrize("given", [3, None, "text", generator, coroutine, Sleep, Awaitable()])
 def test_what_is_no_program(given: Any) -> None:
     """What is no program cannot be run, spawned, called or limited; the error says what can."""
-    limited: Any = partial(tiffany.Timeout, 1)
-    for make in (tiffany.run, Spawn, Call, tiffany.NewTask, limited):
-        with pytest.raises(tiffany.BadArgumentError, match="TFY0032") as caught:
+    limited: Any = partial(tiffany.calls.Timeout, 1)
+    for make in (tiffany.run, Spawn, Call, tiffany.calls.NewTask, limited):
+        with pytest.raises(tiffany.errors.BadArgumentError, match="TFY0032") as caught:
             make(given)
         assert "generator or" in str(caught.value)
         if given in (generator, coroutine):
@@ -444,11 +432,11 @@ def test_asyncio_objects() -> None:
 def test_asyncio_objects_in_a_durable_run(tmp_path: Path) -> None:
     """What a durable run is told to use instead of asyncio is what it may use."""
     with pytest.raises(
-        tiffany.NotDurableError, match="`async def` function under `@step`"
+        tiffany.errors.NotDurableError, match="`async def` function under `@step`"
     ) as caught:
         tiffany.run(sleeps_by_asyncio(), wal=tmp_path, id="a")
     assert "aio(" not in str(caught.value).lower()
-    with pytest.raises(tiffany.NotDurableError, match="`async def` function under `@step`"):
+    with pytest.raises(tiffany.errors.NotDurableError, match="`async def` function under `@step`"):
         tiffany.run(awaits_asyncio(), wal=tmp_path, id="b")
     assert tiffany.run(steps_by_asyncio(), wal=tmp_path, id="c") == "slept"
 
@@ -544,7 +532,7 @@ def test_each_task_has_its_own_context() -> None:
         first = yield Spawn(child("first"))
         variable.set("later")
         second = yield Spawn(child("second"))
-        values = yield tiffany.Gather(first, second)
+        values = yield tiffany.calls.Gather(first, second)
         yield sets()
         return values, variable.get()
 
@@ -596,7 +584,7 @@ def test_decimal_contexts_do_not_mix() -> None:
 
     async def main() -> list[int]:
         tasks = [await Spawn(third(digits)) for digits in (3, 9)]
-        values = await tiffany.Gather(tasks)
+        values = await tiffany.calls.Gather(tasks)
         return [len(str(value)) - 2 for value in values]
 
     assert tiffany.run(main()) == [3, 9]
@@ -613,9 +601,9 @@ def test_programs_that_never_ran_are_closed_quietly() -> None:
         # The last call that is allowed; the run is over before the child has its turn.
         await Spawn(never())
 
-    with pytest.raises(tiffany.LimitError):
+    with pytest.raises(tiffany.errors.LimitError):
         tiffany.run(main(), limits={"max_calls": 0})
     never_run = never()
-    with pytest.raises(tiffany.BadArgumentError):
+    with pytest.raises(tiffany.errors.BadArgumentError):
         tiffany.run(never_run, end="never")  # type: ignore[arg-type]
     never_run.close()

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import (
+from tiffany import complete_by_uuid
+from tiffany.calls import (
     CompletePromise,
     CreateExternalPromise,
     CreatePromise,
@@ -23,7 +24,6 @@ from tiffany import (
     Spawn,
     Wait,
     Yield,
-    complete_by_uuid,
     fail_by_uuid,
 )
 
@@ -46,7 +46,7 @@ def test_settling_twice_is_an_error() -> None:
             for call in (promise.complete("second"), promise.fail(ValueError("second"))):
                 try:
                     await call
-                except tiffany.AlreadySettledError as caught:
+                except tiffany.errors.AlreadySettledError as caught:
                     said.append(caught.code)
         try:
             await Wait(failed.future)
@@ -90,7 +90,7 @@ def test_a_promise_that_nobody_can_settle_any_more() -> None:
         del promise
         try:
             await Wait(future)
-        except tiffany.AbandonedError as error:
+        except tiffany.errors.AbandonedError as error:
             return error.code
         raise AssertionError
 
@@ -181,7 +181,7 @@ def test_the_first_answer_wins() -> None:
 @pytest.mark.parametrize("name", ["", "no uuid", "00000000-0000-4000-8000-000000000000"])
 def test_an_unknown_uuid_is_an_error(name: str) -> None:
     """ "by its UUID": one that nobody has is an error."""
-    with pytest.raises(tiffany.UnknownPromiseError, match="TFY0010"):
+    with pytest.raises(tiffany.errors.UnknownPromiseError, match="TFY0010"):
         complete_by_uuid(name, 1)
 
 
@@ -202,7 +202,7 @@ def test_only_exceptions_can_be_raised() -> None:
             for given in ("text", None, ValueError):
                 try:
                     fail(given)
-                except tiffany.BadArgumentError:
+                except tiffany.errors.BadArgumentError:
                     refused += 1
         await promise.complete()
         return refused
@@ -220,7 +220,7 @@ def test_only_a_promise_can_be_settled() -> None:
         for one in given:
             try:
                 await CompletePromise(one, 1)
-            except tiffany.BadArgumentError as error:
+            except tiffany.errors.BadArgumentError as error:
                 said.append(str(error))
         return said
 

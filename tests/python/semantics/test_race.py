@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import (
+from tiffany.calls import (
     Cancel,
     CreatePromise,
     Gather,
@@ -16,10 +16,10 @@ from tiffany import (
     Sleep,
     Spawn,
     Task,
-    TaskCancelledError,
     Wait,
     Yield,
 )
+from tiffany.errors import TaskCancelledError
 
 
 class Boom(Exception):
@@ -101,7 +101,7 @@ def test_nothing_to_race_is_an_error_at_the_call() -> None:
         for call in (Race(), Race([])):
             try:
                 await call
-            except tiffany.BadArgumentError as error:
+            except tiffany.errors.BadArgumentError as error:
                 said.append(error.code)
         return said
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import tiffany
 from semantics.dialects import both
-from tiffany import (
+from tiffany.calls import (
     Blocking,
     CompletePromise,
     CreateChannel,
@@ -193,7 +193,7 @@ def test_errors_give_the_line_of_the_call_and_of_the_spawn() -> None:
     said = ""
     try:
         tiffany.run(main())
-    except tiffany.AlreadySettledError as error:
+    except tiffany.errors.AlreadySettledError as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         assert frame.line is not None and "here it happens" in frame.line
         said = str(error)

@@ -7,7 +7,7 @@ from typing import Any
 
 import tiffany
 from semantics.dialects import both
-from tiffany import (
+from tiffany.calls import (
     Answer,
     CreatePromise,
     Get,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import Ask, Gather, Get, GetLog, Lazy, Put, Sleep, Spawn, Task, Tell, Wait, Yield
+from tiffany.calls import Ask, Gather, Get, GetLog, Lazy, Put, Sleep, Spawn, Task, Tell, Wait, Yield
 
 
 class Boom(Exception):
@@ -60,7 +60,7 @@ def test_ask_reads_the_shared_env() -> None:
         same = await Wait(await Spawn(child())) is await Ask("shared")
         try:
             await Ask("missing")
-        except tiffany.NoSuchKeyError as error:
+        except tiffany.errors.NoSuchKeyError as error:
             return same and await Ask("shared") is shared, str(error)
         raise AssertionError
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import (
+from tiffany.calls import (
     Acquire,
     Cancel,
     Channel,
-    ChannelClosedError,
     Charge,
     CreateChannel,
     CreateGroup,
@@ -29,6 +28,7 @@ from tiffany import (
     Wait,
     Yield,
 )
+from tiffany.errors import ChannelClosedError
 
 
 class Boom(Exception):
@@ -191,7 +191,7 @@ def test_mutex() -> None:
     """ "mutex": one at a time, in the order they asked."""
     seen: list[str] = []
 
-    async def worker(name: str, mutex: tiffany.Mutex) -> None:
+    async def worker(name: str, mutex: tiffany.calls.Mutex) -> None:
         with await Acquire(mutex):
             seen.append(f"{name} in")
             await Yield()
@@ -212,7 +212,7 @@ def test_async_with_holds_a_permit() -> None:
     inside = 0
     most = 0
 
-    async def worker(semaphore: tiffany.Semaphore, how: str) -> None:
+    async def worker(semaphore: tiffany.calls.Semaphore, how: str) -> None:
         nonlocal inside, most
         async with semaphore:
             inside += 1
@@ -231,7 +231,7 @@ def test_async_with_holds_a_permit() -> None:
         ]
         await Sleep(0.005)
         await Cancel(tasks[1])
-        results = await tiffany.GatherSettled(tasks)
+        results = await tiffany.calls.GatherSettled(tasks)
         assert sum(isinstance(result, tiffany.Err) for result in results) == 3
         # Both permits are back.
         await Acquire(semaphore, 2)
@@ -245,7 +245,7 @@ def test_semaphore_is_first_in_first_out() -> None:
     """ "semaphore (FIFO": who asks for many is not passed by who asks for few."""
     seen: list[str] = []
 
-    async def worker(name: str, permits: int, semaphore: tiffany.Semaphore) -> None:
+    async def worker(name: str, permits: int, semaphore: tiffany.calls.Semaphore) -> None:
         permit = await Acquire(semaphore, permits)
         seen.append(name)
         permit.release()
@@ -266,7 +266,7 @@ def test_semaphore_is_first_in_first_out() -> None:
 def test_a_permit_survives_a_cancelled_receiver() -> None:
     """ "the permit survives a cancelled receiver": whether it still waits, or has the permit and was not told."""
 
-    async def worker(semaphore: tiffany.Semaphore) -> None:
+    async def worker(semaphore: tiffany.calls.Semaphore) -> None:
         await Acquire(semaphore)
         await Sleep(60)
 
@@ -288,7 +288,7 @@ def test_a_permit_survives_a_cancelled_receiver() -> None:
 def test_a_permit_goes_back_when_nobody_has_it() -> None:
     """ "semaphore": a permit that is dropped is given back."""
 
-    async def forgets(semaphore: tiffany.Semaphore) -> None:
+    async def forgets(semaphore: tiffany.calls.Semaphore) -> None:
         await Acquire(semaphore)
 
     async def main() -> str:
@@ -309,7 +309,7 @@ def test_more_permits_than_there_are() -> None:
         semaphore = await CreateSemaphore(2)
         try:
             await Acquire(semaphore, 3)
-        except tiffany.BadArgumentError as error:
+        except tiffany.errors.BadArgumentError as error:
             return error.code
         raise AssertionError
 
@@ -445,7 +445,7 @@ def test_priorities() -> None:
         seen.append(priority)
 
     async def main() -> None:
-        gate = await tiffany.CreatePromise()
+        gate = await tiffany.calls.CreatePromise()
         for priority in (0, 200, 7, 255):
             await Spawn(worker(priority, gate.future), priority=priority)
         for _ in range(5):
@@ -468,7 +468,7 @@ def test_a_limit_of_tasks() -> None:
         try:
             while True:
                 tasks.append(await Spawn(sleeper()))
-        except tiffany.LimitError as error:
+        except tiffany.errors.LimitError as error:
             await Wait(tasks[0])
             await Wait(await Spawn(sleeper()))
             return error.code, len(tasks)
@@ -484,7 +484,7 @@ def test_a_limit_of_calls() -> None:
         while True:
             await Yield()
 
-    with pytest.raises(tiffany.LimitError) as caught:
+    with pytest.raises(tiffany.errors.LimitError) as caught:
         tiffany.run(main(), limits={"max_calls": 1_000})
     assert caught.value.code == "TFY0015"
 
@@ -499,7 +499,7 @@ def test_a_limit_of_time() -> None:
         await Sleep(60)
 
     for busy in (True, False):
-        with pytest.raises(tiffany.LimitError) as caught:
+        with pytest.raises(tiffany.errors.LimitError) as caught:
             tiffany.run(main(busy), limits={"max_time": 0.01})
         assert caught.value.code == "TFY0016"
 
@@ -512,7 +512,7 @@ def test_a_limit_of_cost() -> None:
         await Charge(60)
         try:
             await Charge(50)
-        except tiffany.LimitError as error:
+        except tiffany.errors.LimitError as error:
             await Charge(40)
             return error.code
         raise AssertionError
@@ -538,5 +538,5 @@ def test_settings_that_mean_nothing(settings: dict[str, Any]) -> None:
         raise AssertionError("it ran")
         yield
 
-    with pytest.raises(tiffany.BadArgumentError, match="TFY00"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="TFY00"):
         tiffany.run(main(), **settings)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import Now, Sleep, SleepUntil, Spawn, Timeout, Wait, Yield
+from tiffany.calls import Now, Sleep, SleepUntil, Spawn, Timeout, Wait, Yield
 
 
 @both
@@ -30,7 +30,7 @@ def test_the_clock_is_set_once_a_round() -> None:
         read.append(await now)
 
     async def main() -> None:
-        gate = await tiffany.CreatePromise()
+        gate = await tiffany.calls.CreatePromise()
         for program in (child(gate.future), slow(gate.future), child(gate.future)):
             await Spawn(program)
         await gate.complete()
@@ -112,7 +112,7 @@ def test_timeouts_read_it() -> None:
         try:
             await Timeout(0.001, slow())
         except TimeoutError as error:
-            assert isinstance(error, tiffany.TimedOutError)
+            assert isinstance(error, tiffany.errors.TimedOutError)
             return value, error.code
         raise AssertionError
 
@@ -167,7 +167,7 @@ def test_what_is_no_duration(given: Any) -> None:
     """ "Sleep, SleepUntil and timeouts": what is no duration is an error where it is given."""
     limited: Any = partial(cast(Any, Timeout), program=None)
     for make in (Sleep, limited, tiffany.sleep):
-        with pytest.raises(tiffany.BadArgumentError) as caught:
+        with pytest.raises(tiffany.errors.BadArgumentError) as caught:
             make(given)
         assert caught.value.code == "TFY0013"
 
@@ -175,6 +175,6 @@ def test_what_is_no_duration(given: Any) -> None:
 @pytest.mark.parametrize("given", [-1.0, float("nan"), float("inf"), 1e300, "1", None])
 def test_what_is_no_moment(given: Any) -> None:
     """ "SleepUntil": what is no moment is an error where it is given."""
-    with pytest.raises(tiffany.BadArgumentError) as caught:
+    with pytest.raises(tiffany.errors.BadArgumentError) as caught:
         SleepUntil(given)
     assert caught.value.code == "TFY0013"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import (
+from tiffany.calls import (
     Cancel,
     CreatePromise,
     Gather,
@@ -20,11 +20,11 @@ from tiffany import (
     Sleep,
     Spawn,
     Task,
-    TaskCancelledError,
     Wait,
     WaitTask,
     Yield,
 )
+from tiffany.errors import TaskCancelledError
 
 
 class Boom(Exception):
@@ -86,7 +86,7 @@ def test_a_task_can_be_awaited_itself() -> None:
 
     async def main() -> tuple[int, int]:
         task = await Spawn(child())
-        promise: tiffany.Promise[int] = await CreatePromise()
+        promise: tiffany.calls.Promise[int] = await CreatePromise()
         await promise.complete(4)
         return await task, await promise.future
 
@@ -157,7 +157,7 @@ def test_on_itself_is_an_error() -> None:
         for call in (Wait(me), WaitTask(me.tid), Gather(me, me), Race(me)):
             try:
                 await call
-            except tiffany.BadArgumentError as error:
+            except tiffany.errors.BadArgumentError as error:
                 seen.append(error.code)
 
     async def main() -> None:
@@ -350,7 +350,7 @@ def test_what_cannot_be_waited_for_is_an_error_at_once(make: Any) -> None:
     program = coroutine()
     wrong: list[Any] = [3, "text", None, generator, coroutine, Yield]
     for given in [*wrong, generator(), program, Yield()] if make is Cancel else wrong:
-        with pytest.raises((tiffany.BadArgumentError, TypeError)) as caught:
+        with pytest.raises((tiffany.errors.BadArgumentError, TypeError)) as caught:
             make(given)
         assert "TFY0032" in str(caught.value)
         if given in (generator, coroutine) and make is not Cancel:

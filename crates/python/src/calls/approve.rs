@@ -7,10 +7,10 @@ use pyo3::pyclass_init::PyClassInitializer;
 use tiffany::binding;
 use tiffany::kernel::Asking;
 
-use super::{duration, given, of};
-use crate::argument;
-use crate::call::{Op, SystemCall};
-use crate::{errors, json};
+use super::{given, of};
+use crate::calls::call::{Op, SystemCall};
+use crate::calls::time::duration;
+use crate::values::{argument, errors, json};
 
 /// What is asked, in a form that may be dropped on any thread.
 pub(crate) struct Asks {

@@ -1,14 +1,22 @@
 //! The calls as Python classes, by family. Each class only says what its arguments are and fills in an `Op`.
 
 mod approve;
+pub(crate) mod awaiter;
+pub(crate) mod call;
+pub(crate) mod net;
 mod objects;
 mod outside;
+pub(crate) mod outside_work;
+pub(crate) mod pending;
 mod promises;
+pub(crate) mod pyos_call;
+pub(crate) mod repr;
 mod show;
 mod simple;
 mod store;
 mod tasks;
 mod time;
+pub(crate) mod together;
 mod twins;
 
 use pyo3::PyClass;
@@ -16,8 +24,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::PyTuple;
 
-use crate::call::{Op, SystemCall};
-use crate::together;
+use crate::calls::call::{Op, SystemCall};
 
 /// A call class without arguments.
 macro_rules! plain {
@@ -37,7 +44,6 @@ macro_rules! plain {
         )+
     };
 }
-pub(crate) use approve::Asks;
 use plain;
 pub(crate) use time::duration;
 

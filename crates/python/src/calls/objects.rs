@@ -4,9 +4,9 @@ use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 
 use super::{given, of, plain};
-use crate::argument;
-use crate::call::{Op, SystemCall};
-use crate::objects::{Channel, Group, Lock};
+use crate::calls::call::{Op, SystemCall};
+use crate::handles::objects::{Channel, Group, Lock};
+use crate::values::argument;
 
 plain! {
     /// Creates a `Mutex`.

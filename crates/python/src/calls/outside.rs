@@ -7,13 +7,13 @@ use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::of;
-use crate::call::{Op, Perform, SystemCall};
-use crate::errors::{Raise, TiffanyError};
-use crate::line::Line;
-use crate::outside::{Outside, Stops};
-use crate::pending::Pending;
+use crate::calls::call::{Op, Perform, SystemCall};
+use crate::calls::outside_work::{Outside, Stops};
+use crate::calls::pending::Pending;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::line::Line;
 
-/// Work that a function of `python/tiffany/_outside.py` begins.
+/// Work that a function of `python/tiffany/_aio/outside.py` begins.
 struct Begun {
     name: &'static str,
     stops: Stops,
@@ -26,7 +26,7 @@ struct Begun {
 impl Begun {
     /// A call whose work is begun by this function of `_outside`, once that has looked at the arguments.
     fn prepared(function: &str, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        let prepare = args.py().import("tiffany._outside")?.getattr(function)?;
+        let prepare = args.py().import("tiffany._aio.outside")?.getattr(function)?;
         Ok(prepare.call1(args)?.unbind())
     }
 }
@@ -113,7 +113,7 @@ macro_rules! on_executor {
                     args: &Bound<'_, PyTuple>,
                     kwargs: Option<&Bound<'_, PyDict>>,
                 ) -> PyResult<PyClassInitializer<$name>> {
-                    let split = args.py().import("tiffany._outside")?.getattr("split")?;
+                    let split = args.py().import("tiffany._aio.outside")?.getattr("split")?;
                     let split = split.call1((stringify!($name), args))?;
                     let (executor, function, args) =
                         split.extract::<(Py<PyAny>, Py<PyAny>, Bound<'_, PyTuple>)>()?;

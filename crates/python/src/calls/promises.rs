@@ -5,9 +5,10 @@ use pyo3::pyclass_init::PyClassInitializer;
 use tiffany::kernel::ObjectRef;
 
 use super::{of, plain};
-use crate::call::{Op, SystemCall};
-use crate::errors::{self, Raise, TiffanyError};
+use crate::calls::call::{Op, SystemCall};
 use crate::handles::Promise;
+use crate::values::errors;
+use crate::values::errors::{Raise, TiffanyError};
 
 plain! {
     /// Creates a `Promise`. Any task that has it can settle it, once; tasks wait for its `future`.

@@ -4,10 +4,10 @@ use pyo3::prelude::*;
 use tiffany::pal::{LogLevel, Showing, Shown, Stage};
 
 use super::{given, of};
-use crate::argument;
-use crate::call::{Op, SystemCall};
+use crate::calls::call::{Op, SystemCall};
 use crate::durable::attempt;
-use crate::errors::{Raise, TiffanyError};
+use crate::values::argument;
+use crate::values::errors::{Raise, TiffanyError};
 
 /// Shows something to watchers. `progress`, `log`, `output` and `stage` create this call.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]

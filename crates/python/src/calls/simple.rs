@@ -9,14 +9,14 @@ use pyo3::types::{PyDict, PyTuple};
 use tiffany::{Reply, binding};
 
 use super::{given, of, plain};
-use crate::argument;
-use crate::call::{Op, Perform, SystemCall};
-use crate::contextvars::TaskContext;
-use crate::errors::{self, Raise, TiffanyError};
-use crate::line::Line;
-use crate::pending::Pending;
-use crate::spawn;
-use crate::value::from_value;
+use crate::calls::call::{Op, Perform, SystemCall};
+use crate::calls::pending::Pending;
+use crate::tasks::contextvars::TaskContext;
+use crate::tasks::spawn;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::line::Line;
+use crate::values::value::from_value;
+use crate::values::{argument, errors};
 
 plain! {
     /// Lets the other tasks run first.

@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 
 use super::{given, of, plain};
-use crate::argument;
-use crate::call::{Op, SystemCall};
+use crate::calls::call::{Op, SystemCall};
+use crate::values::argument;
 
 plain! {
     /// Returns the entries of this task's log.

@@ -7,15 +7,16 @@ use pyo3::types::PyTuple;
 use tiffany::kernel::{GatherMode, Waitable as Target};
 
 use super::{given, of, several};
-use crate::argument;
-use crate::call::{self, Op, Perform, SystemCall};
-use crate::errors::{Raise, TiffanyError};
+use crate::calls::call::{Op, Perform, SystemCall};
+use crate::calls::pending::{Pending, Watched};
+use crate::calls::together::{Awaited, How, Together};
+use crate::calls::{call, together};
+use crate::handles::objects::Group;
 use crate::handles::{Task, known_target};
-use crate::line::Line;
-use crate::objects::Group;
-use crate::pending::{Pending, Watched};
-use crate::spawn::{Inner, Options, Spawning};
-use crate::together::{self, Awaited, How, Together};
+use crate::tasks::spawn::{Inner, Options, Spawning};
+use crate::values::argument;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::line::Line;
 
 /// Starts a program, or a call, as a task and returns its `Task`.
 ///

@@ -7,8 +7,8 @@ use pyo3::pyclass_init::PyClassInitializer;
 use tiffany::Time;
 
 use super::{given, of, plain};
-use crate::call::{Op, SystemCall};
-use crate::errors::{Raise, TiffanyError};
+use crate::calls::call::{Op, SystemCall};
+use crate::values::errors::{Raise, TiffanyError};
 
 plain! {
     /// Returns the time of the run's clock, in seconds since 1970.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use super::{of, simple, tasks, time};
-use crate::call::Op;
+use crate::calls::call::Op;
 
 /// Lets the other tasks run first.
 #[pyfunction]
@@ -17,7 +17,7 @@ fn yield_now(py: Python<'_>) -> PyResult<&Py<simple::Yield>> {
 /// Sleeps for this many seconds, on the run's clock.
 #[pyfunction]
 fn sleep<'py>(seconds: &Bound<'py, PyAny>) -> PyResult<Bound<'py, time::Sleep>> {
-    Bound::new(seconds.py(), of(time::Sleep, Op::Sleep(super::duration(seconds)?)))
+    Bound::new(seconds.py(), of(time::Sleep, Op::Sleep(crate::calls::time::duration(seconds)?)))
 }
 
 /// Starts a program as a task and returns its `Task`. A `daemon` task does not keep the run alive:

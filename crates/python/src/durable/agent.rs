@@ -1,5 +1,5 @@
 //! State machines in Python whose state can be written down: objects of a dataclass that say what they want in the state they are in, and take the answer. Which
-//! classes there are is known in `python/tiffany/_agents.py`.
+//! classes there are is known in `python/tiffany/durable/_state_machines.py`.
 
 use std::cell::RefCell;
 
@@ -9,10 +9,12 @@ use tiffany::binding::{self, Agent};
 use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Reply, Site, TaskError, TaskStatus, Time};
 
-use crate::call::{self, SystemCall};
+use crate::calls::call;
+use crate::calls::call::SystemCall;
 use crate::durable::interrupt;
-use crate::errors::{self, Raise, TiffanyError};
-use crate::{frames, json, session};
+use crate::process::session;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::{errors, frames, json};
 
 /// The end of a state machine, with its value.
 #[pyclass(frozen, generic, get_all, module = "tiffany")]
@@ -59,7 +61,7 @@ pub(super) fn coroutine(
 fn line_of(object: &Bound<'_, PyAny>) -> PyResult<Site> {
     let code = object.getattr("wants")?.getattr("__code__")?;
     let file: String = code.getattr("co_filename")?.extract()?;
-    Ok(crate::names::site(&file, code.getattr("co_firstlineno")?.extract()?))
+    Ok(crate::values::names::site(&file, code.getattr("co_firstlineno")?.extract()?))
 }
 
 impl PyAgent {
@@ -74,7 +76,7 @@ impl PyAgent {
             let message = format!(
                 "`{}.wants` gave {}; it gives a call, or `Done(value)`",
                 self.kind,
-                crate::argument::shown(&wanted)
+                crate::values::argument::shown(&wanted)
             );
             return Err(TiffanyError::NotACall.err(py, message));
         };
@@ -96,7 +98,7 @@ impl PyAgent {
     }
 
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("tiffany._agents")?.call_method1("state", (&self.object,))
+        py.import("tiffany.durable._state_machines")?.call_method1("state", (&self.object,))
     }
 
     fn state(&self, py: Python<'_>) -> PyResult<String> {

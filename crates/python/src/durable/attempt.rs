@@ -14,10 +14,10 @@ use tiffany::binding;
 use tiffany::durable::StepError;
 use tiffany::pal::Shown;
 
-use crate::durable::interpreter;
-use crate::errors::{self, Raise, TiffanyError};
-use crate::json;
-use crate::session::Process;
+use crate::process::interpreter;
+use crate::process::session::Process;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::{errors, json};
 
 /// One attempt at a step. Inside the step's function, `attempt()` returns it.
 #[pyclass(frozen, module = "tiffany")]

@@ -11,13 +11,12 @@ use serde_json::value::RawValue;
 use tiffany::control::Control as Way;
 use tiffany::{ErrorKind, Settlement, TaskError, Uuid, binding};
 
-use crate::argument;
-use crate::durable::messages::identity;
+use crate::durable::forks;
 use crate::durable::retention::{self, CollectedParts, CompactedParts, PrunedParts, RuleParts};
-use crate::durable::runs::{DoubtParts, PausedParts, decision, doubt, paused_run};
-use crate::durable::{approvals, forks, interpreter};
-use crate::errors::{self, Raise, TiffanyError};
-use crate::json;
+use crate::durable::runs::{DoubtParts, PausedParts, decision, doubt, identity, paused_run};
+use crate::process::interpreter;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::{approvals, argument, errors, json};
 
 /// How a process stands: its number, its version, its functions, how many runs go on, which cannot.
 type StatusParts = (u32, String, Vec<String>, usize, Vec<PausedParts>);

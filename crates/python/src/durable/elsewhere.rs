@@ -15,7 +15,7 @@ use tiffany::{ErrorKind, TaskError, binding};
 
 use crate::durable::work::Work;
 use crate::durable::{attempt, interrupt};
-use crate::stack::is_coroutine;
+use crate::values::coroutine_kind::is_coroutine;
 
 /// Where they run.
 pub(super) fn spawner() -> Spawner {
@@ -30,11 +30,11 @@ pub(super) fn spawner() -> Spawner {
     })
 }
 
-/// Something that `tiffany._loop` has.
+/// Something that `tiffany._aio.loop` has.
 macro_rules! of_loop {
     ($py:expr, $name:literal) => {{
         static FOUND: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let find = || Ok::<_, PyErr>($py.import("tiffany._loop")?.getattr($name)?.unbind());
+        let find = || Ok::<_, PyErr>($py.import("tiffany._aio.loop")?.getattr($name)?.unbind());
         FOUND.get_or_try_init($py, find).map(|found| found.bind($py))
     }};
 }

@@ -5,13 +5,12 @@ use pyo3::types::PyDict;
 use tiffany::durable::Fork;
 use tiffany::{Runtime, binding};
 
-use crate::argument::{self, Argument};
-use crate::durable::interpreter;
-use crate::durable::messages::identity;
-use crate::durable::runs::raised;
-use crate::json;
+use crate::durable::runs::{identity, raised};
+use crate::process::interpreter;
+use crate::values::argument::Argument;
+use crate::values::{argument, json};
 
-/// How a fork differs from its parent, as `python/tiffany/_control.py` has made it of what the user wrote.
+/// How a fork differs from its parent, as `python/tiffany/durable/_control.py` has made it of what the user wrote.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Wanted<'py> {
@@ -32,8 +31,9 @@ pub(crate) fn wanted(given: &Bound<'_, PyDict>) -> PyResult<Fork> {
     let mut fork = Fork::new();
     if let Some(reply) = wanted.reply {
         let reply = json::raw(&reply.get_item(0)?, || "the answer of a fork".into())?;
-        fork =
-            fork.set_reply(&reply).map_err(|error| crate::errors::to_python(given.py(), &error))?;
+        fork = fork
+            .set_reply(&reply)
+            .map_err(|error| crate::values::errors::to_python(given.py(), &error))?;
     }
     if let Some(error) = wanted.fail {
         fork = binding::failing(fork, crate::durable::control::failure(error));

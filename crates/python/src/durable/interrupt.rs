@@ -17,7 +17,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use tiffany::binding::{self, Interrupter};
 
 use crate::durable::step_loop;
-use crate::session::Process;
+use crate::process::session::Process;
 
 /// The exception. A handler that catches it makes an object of it, and that raises it again: a loop that catches
 /// everything is left by way of its own handler.

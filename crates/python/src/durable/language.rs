@@ -1,4 +1,4 @@
-//! Python as the language of durable runs: their functions are found in `python/tiffany/_workflows.py`, which also says what is said
+//! Python as the language of durable runs: their functions are found in `python/tiffany/durable/_workflows.py`, which also says what is said
 //! about them.
 
 use pyo3::prelude::*;
@@ -7,11 +7,11 @@ use tiffany::control::Function;
 use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Site, TaskError, Time, Uuid, Value};
 
-use crate::driver::{self, ResultForm};
 use crate::durable::{agent, interrupt};
-use crate::errors;
-use crate::frames;
-use crate::line::Line;
+use crate::tasks::driver;
+use crate::tasks::driver::ResultForm;
+use crate::values::line::Line;
+use crate::values::{errors, frames};
 
 /// Python, with the functions that one runtime was given.
 pub(crate) struct PythonLanguage {
@@ -46,7 +46,7 @@ fn root(
         return Ok(None);
     }
     let py = functions.py();
-    let input = crate::json::decode(py, input)?;
+    let input = crate::values::json::decode(py, input)?;
     let given = (&function, input, wanted == Wanted::Asked);
     let program = functions.call_method1("program", given)?;
     if let Some(kind) = kind(&function)? {
@@ -58,7 +58,11 @@ fn root(
 
 /// What the log calls a class, if it is one of a state machine.
 fn kind(function: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-    function.py().import("tiffany._agents")?.call_method1("name_of", (function,))?.extract()
+    function
+        .py()
+        .import("tiffany.durable._state_machines")?
+        .call_method1("name_of", (function,))?
+        .extract()
 }
 
 /// A state machine made again.
@@ -73,8 +77,9 @@ fn restored(
     if self::kind(&class)?.is_none() {
         return Ok(None);
     }
-    let fields = crate::json::decode(py, state)?;
-    let object = py.import("tiffany._agents")?.call_method1("restored", (class, fields))?;
+    let fields = crate::values::json::decode(py, state)?;
+    let object =
+        py.import("tiffany.durable._state_machines")?.call_method1("restored", (class, fields))?;
     Ok(Some(agent::coroutine(object, kind.to_owned(), until)))
 }
 
@@ -113,7 +118,7 @@ impl Language for PythonLanguage {
     }
 
     fn check(&self, value: &str) -> Result<(), TaskError> {
-        Python::attach(|py| match crate::json::decode(py, value) {
+        Python::attach(|py| match crate::values::json::decode(py, value) {
             Ok(_) => Ok(()),
             Err(error) => Err(errors::coded_by_python(py, &error)),
         })

@@ -6,13 +6,12 @@ use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tiffany::{Uuid, binding};
 
-use crate::argument;
-use crate::call::{Op, Perform, SystemCall};
+use crate::calls::call::{Op, Perform, SystemCall};
+use crate::calls::pending::Pending;
 use crate::durable::interrupt;
-use crate::errors::{self, Raise, TiffanyError};
-use crate::json;
-use crate::line::Line;
-use crate::pending::Pending;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::line::Line;
+use crate::values::{argument, errors, json};
 
 /// Receives the next message sent to this run under this name, waiting for one.
 #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]

@@ -2,12 +2,10 @@
 //! decorators and all that has to be said about arguments are Python, in `python/tiffany`.
 
 mod agent;
-pub(crate) mod approvals;
 pub(crate) mod attempt;
 pub(crate) mod control;
 mod elsewhere;
 pub(crate) mod forks;
-pub(crate) mod interpreter;
 pub(crate) mod interrupt;
 pub(crate) mod language;
 mod messages;
@@ -39,7 +37,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(step_loop::is_another_step, module)?)?;
     module.add_function(wrap_pyfunction!(step_loop::is_interruption, module)?)?;
     module.add_function(wrap_pyfunction!(attempt::attempt, module)?)?;
-    module.add_function(wrap_pyfunction!(interpreter::leave, module)?)?;
+    module.add_function(wrap_pyfunction!(crate::process::interpreter::leave, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
     messages::add(module)
 }
@@ -50,5 +48,5 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyo3(name = "_encode", signature = (value, subject = None))]
 fn encode(value: &Bound<'_, PyAny>, subject: Option<&Bound<'_, PyString>>) -> PyResult<String> {
     let shown = |text: &Bound<'_, PyString>| text.to_string_lossy().into_owned();
-    crate::json::encode(value, || subject.map_or_else(|| "a value".into(), shown))
+    crate::values::json::encode(value, || subject.map_or_else(|| "a value".into(), shown))
 }

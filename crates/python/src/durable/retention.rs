@@ -11,9 +11,9 @@ use tiffany::retention::{Candidate, Plan, Pruned, Retention};
 use tiffany::wal::Collected;
 use tiffany::{Runtime, TaskError, Uuid, binding};
 
-use crate::durable::interpreter;
 use crate::durable::runs::{identity, raised};
-use crate::errors;
+use crate::process::interpreter;
+use crate::values::errors;
 
 /// A rule that `python/tiffany` has looked at: older than so many seconds, how many are kept, how many bytes they may have, how they
 /// ended, compacted after so many seconds.

@@ -9,11 +9,10 @@ use tiffany::durable::DurableRun;
 use tiffany::metrics::Snapshot;
 use tiffany::{RunError, Runtime, Uuid};
 
-use crate::argument;
-use crate::durable::interpreter;
 pub(crate) use crate::durable::messages::identity;
-use crate::errors::{self, Raise, TiffanyError};
-use crate::{json, session};
+use crate::process::{interpreter, session};
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::{argument, errors, json};
 
 /// A run that is known by its identity, whose values are JSON.
 fn run(uuid: Uuid) -> DurableRun<Box<RawValue>> {

@@ -1,4 +1,4 @@
-//! What a runtime with a log is told, as `python/tiffany/_runtime.py` has made it of what the user wrote.
+//! What a runtime with a log is told, as `python/tiffany/durable/_runtime.py` has made it of what the user wrote.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -8,11 +8,11 @@ use pyo3::types::PyDict;
 use tiffany::Builder;
 use tiffany::durable::{Chunk, QueueSettings, Rate};
 
-use crate::argument::{self, Argument};
-use crate::durable::interpreter;
 use crate::durable::language::PythonLanguage;
 use crate::durable::retention::{self, RuleParts};
-use crate::json;
+use crate::process::interpreter;
+use crate::values::argument::Argument;
+use crate::values::{argument, json};
 
 /// Settings of durable runs.
 #[derive(FromPyObject)]

@@ -1,5 +1,5 @@
 //! `Step`: a function whose calls are steps. Calling it gives a call for the scheduler; what the function is given is written down with it.
-//! The decorator and what it accepts are in `python/tiffany/_steps.py`.
+//! The decorator and what it accepts are in `python/tiffany/durable/_steps.py`.
 
 use std::sync::Arc;
 
@@ -11,17 +11,15 @@ use tiffany::binding;
 use tiffany::durable::Retry;
 use tiffany::{Reply, Site, SystemCall as KernelCall, TryCall};
 
-use crate::argument;
-use crate::call::{Op, Perform, SystemCall};
+use crate::calls::call::{Op, Perform, SystemCall};
+use crate::calls::pending::Pending;
 use crate::durable::elsewhere::{self, AsyncAttempt};
-use crate::durable::interpreter;
 use crate::durable::seconds;
 use crate::durable::work::{Given, Work, is_constant};
-use crate::errors::{self, Raise, TiffanyError};
-use crate::json;
-use crate::line::Line;
-use crate::names;
-use crate::pending::Pending;
+use crate::process::interpreter;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::line::Line;
+use crate::values::{argument, errors, json, names};
 
 /// A function whose calls are steps of durable runs. `@step` creates it.
 #[pyclass(frozen, dict, generic, name = "Step", module = "tiffany")]
@@ -35,7 +33,7 @@ pub(crate) struct Step {
     signature: Py<PyAny>,
 }
 
-/// What was said about a step, as `python/tiffany/_steps.py` has made it of what the user wrote.
+/// What was said about a step, as `python/tiffany/durable/_steps.py` has made it of what the user wrote.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Settings {
@@ -120,7 +118,8 @@ impl Step {
         if let Some(options) = options {
             all.update(options.as_mapping())?;
         }
-        let decorate = py.import("tiffany._steps")?.getattr("step")?.call((), Some(&all))?;
+        let decorate =
+            py.import("tiffany.durable._steps")?.getattr("step")?.call((), Some(&all))?;
         decorate.call1((slf.get().function.bind(py),))
     }
 

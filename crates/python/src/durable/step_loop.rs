@@ -16,7 +16,7 @@ use tiffany::binding;
 
 use crate::durable::attempt::{self, Attempt};
 use crate::durable::{elsewhere, interrupt};
-use crate::session::Process;
+use crate::process::session::Process;
 
 /// The handles of callbacks that are ready, in the place of the deque that asyncio makes for them.
 #[pyclass(frozen, name = "_ReadyQueue", module = "tiffany._core")]

@@ -11,7 +11,7 @@ use tiffany::durable::{Attempt, StepError};
 use tiffany::{ErrorKind, TaskError, binding};
 
 use crate::durable::{attempt, interrupt};
-use crate::{errors, json};
+use crate::values::{errors, json};
 
 /// What is done.
 pub(super) struct Work {
@@ -102,7 +102,7 @@ impl Work {
             let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
             let coroutine = attempt::within(&attempt, || self.call(py, &attempt))?;
             let given = (coroutine, attempt::context(&attempt)?);
-            let value = py.import("tiffany._loop")?.call_method1("run_here", given)?;
+            let value = py.import("tiffany._aio.loop")?.call_method1("run_here", given)?;
             Ok(self.result(&value))
         };
         attempted().unwrap_or_else(|error| Err(self.failed(py, &error)))

@@ -11,10 +11,10 @@ use tiffany::history::{self, DiffSettings, ExportError, Format};
 use tiffany::wal::backup::{self, BackupError, Checked, Over, Pace, Taken};
 use tiffany::wal::{LogError, RealDisk, View};
 
-use crate::argument;
-use crate::durable::interpreter;
 use crate::durable::runs::identity;
-use crate::errors::{self, Raise, TiffanyError};
+use crate::process::interpreter;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::{argument, errors};
 
 /// What there is and why it is not all, if it is not.
 type Told<T> = (T, Option<String>);

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::Builder;
 
-use crate::settings::Settings;
+use crate::runtime::settings::Settings;
 
 /// A builder with the functions of a program.
 fn program(settings: &Bound<'_, PyDict>) -> PyResult<Builder> {

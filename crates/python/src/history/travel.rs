@@ -9,13 +9,13 @@ use tiffany::durable::{self, Moment, TaskMoment};
 use tiffany::kernel::Frame;
 use tiffany::{RunError, Site, Tid};
 
-use crate::argument;
-use crate::durable::interpreter;
 use crate::durable::runs::identity;
-use crate::errors::{self, Raise, TiffanyError};
+use crate::process::interpreter;
+use crate::process::signals::Second;
+use crate::process::thread::OneThread;
 use crate::runtime::driven;
-use crate::signals::Second;
-use crate::thread::OneThread;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::{argument, errors};
 
 /// A record, as the log has it, and the tasks there.
 type MomentParts = (u64, String, Vec<TaskParts>);

@@ -7,11 +7,11 @@ use pyo3::types::PyDict;
 use tiffany::durable::{Check, Proposal, Trial, Upcoming};
 use tiffany::{TaskError, Uuid};
 
-use crate::argument;
 use crate::durable::runs::identity;
+use crate::process::session;
+use crate::process::signals::Second;
 use crate::runtime::driven;
-use crate::signals::Second;
-use crate::{errors, json, session};
+use crate::values::{argument, errors, json};
 
 /// A run, its id, its function, and why it would not go on.
 type CheckedParts = (String, String, String, Option<Py<PyAny>>);

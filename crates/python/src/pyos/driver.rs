@@ -16,17 +16,18 @@ use tiffany::binding::{self, Program, Release};
 use tiffany::kernel::{BoxCoroutine, SpawnOptions};
 use tiffany::{Reply, Site, SystemCall as KernelCall, TaskError, TryCall, Value};
 
-use super::PyosCall;
 use super::kernel::{Errand, PyosKernel};
 use super::task::{self, Place, PyosTask, Turn, WaitsFor};
-use crate::call::{self, Op, SystemCall};
-use crate::contextvars::TaskContext;
-use crate::errors;
-use crate::line::Line;
-use crate::pending::Pending;
-use crate::program;
-use crate::session::{self, Process};
-use crate::spawn;
+use crate::calls::call;
+use crate::calls::call::{Op, SystemCall};
+use crate::calls::pending::Pending;
+use crate::calls::pyos_call::PyosCall;
+use crate::process::session;
+use crate::process::session::Process;
+use crate::tasks::contextvars::TaskContext;
+use crate::tasks::{program, spawn};
+use crate::values::errors;
+use crate::values::line::Line;
 
 /// While other threads could schedule a task, they are looked for this often.
 const LOOK_AT_THREADS: Duration = Duration::from_millis(500);

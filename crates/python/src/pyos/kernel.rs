@@ -13,11 +13,12 @@ use tiffany::{End, RunError, Runtime, RuntimeHandle, TaskError, Tid};
 
 use super::driver::Driven;
 use super::task::{Place, PyosTask};
-use crate::durable::interpreter;
-use crate::errors::{self, Raise, TiffanyError};
-use crate::session::{self, Registered};
-use crate::settings;
-use crate::signals::{self, Second, Watch};
+use crate::process::session::Registered;
+use crate::process::signals::{Second, Watch};
+use crate::process::{interpreter, session, signals};
+use crate::runtime::settings;
+use crate::values::errors;
+use crate::values::errors::{Raise, TiffanyError};
 
 /// The number of the first task of a run.
 const ROOT: Tid = Tid(1);

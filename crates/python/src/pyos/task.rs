@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tiffany::kernel::TaskRef;
 
-use super::PyosCall;
-use crate::call::{Op, SystemCall};
-use crate::program;
-use crate::stack::{Input, Output, is_program, step};
-use crate::traceback;
+use crate::calls::call::{Op, SystemCall};
+use crate::calls::pyos_call::PyosCall;
+use crate::tasks::program;
+use crate::tasks::stack::{Input, Output, is_program, step};
+use crate::values::traceback;
 
 /// The part of a pyos task that is written in Rust.
 #[pyclass(subclass, name = "_PyosTask", module = "tiffany._core")]

@@ -7,10 +7,11 @@ use pyo3::types::PyDict;
 use tiffany::Builder;
 use tiffany_sim::{Crashes, Failure, Plan, Question, Report, Seen};
 
-use crate::asyncgens::Hooks;
-use crate::errors::{self, Raise, TiffanyError};
-use crate::settings::Settings;
-use crate::{json, session};
+use crate::process::session;
+use crate::runtime::settings::Settings;
+use crate::tasks::asyncgens::Hooks;
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::{errors, json};
 
 /// What a check is told, as `_crashes.py` has made it of what the user wrote.
 #[derive(FromPyObject)]

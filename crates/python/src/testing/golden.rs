@@ -6,11 +6,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::testing::{CaptureError, Over, Redaction, capture, replay_log};
 
-use crate::argument;
-use crate::asyncgens::Hooks;
 use crate::durable::runs::identity;
-use crate::settings::Settings;
-use crate::{errors, session};
+use crate::process::session;
+use crate::runtime::settings::Settings;
+use crate::tasks::asyncgens::Hooks;
+use crate::values::{argument, errors};
 
 /// Replays the run in a file against that file.
 #[pyfunction]

@@ -1,0 +1,100 @@
+//! The interpreter beside threads of ours: given away while something is waited for, and not touched any more when it ends.
+
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+use crate::process::session::Process;
+
+/// How long the end of the program waits in silence for work that nobody waits for.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Does something that may wait, without the interpreter, so that other threads can have it. What is done may take it again.
+pub(crate) fn without<R>(py: Python<'_>, act: impl FnOnce() -> R) -> R {
+    /// Taken to no other thread: `detach` runs it here and at once.
+    struct Here<T>(T);
+    // SAFETY: see above.
+    unsafe impl<T> Send for Here<T> {}
+    impl<T: FnOnce() -> R, R> Here<T> {
+        fn run(self) -> Here<R> {
+            Here((self.0)())
+        }
+    }
+    let here = Here(act);
+    py.detach(move || here.run()).0
+}
+
+/// Threads of ours that are in the interpreter, and whether it is ending.
+struct Busy {
+    count: usize,
+    is_ending: bool,
+}
+
+static BUSY: Mutex<Busy> = Mutex::new(Busy { count: 0, is_ending: false });
+static DONE: Condvar = Condvar::new();
+
+/// While this lives, the interpreter does not end.
+struct Inside(());
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let mut busy = BUSY.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        busy.count -= 1;
+        DONE.notify_all();
+    }
+}
+
+/// Does something in the interpreter, on a thread that is not Python's. `None`: the interpreter is ending.
+pub(crate) fn inside<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+    let inside = {
+        let mut busy = BUSY.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if busy.is_ending {
+            return None;
+        }
+        busy.count += 1;
+        Inside(())
+    };
+    let process = Process::current();
+    let result = Python::try_attach(act);
+    // Before a lock is taken, which another thread of the parent may have held.
+    process.end_if_forked();
+    drop(inside);
+    result
+}
+
+/// Called before the interpreter ends: waits for what is being done in it. A thread that came back to an interpreter that is gone would
+/// take the process with it.
+#[pyfunction]
+#[pyo3(name = "_leave")]
+pub(crate) fn leave(py: Python<'_>) {
+    let (begun, mut told) = (Instant::now(), false);
+    while !crate::process::session::end_loops() && begun.elapsed() < SILENCE {
+        py.detach(|| std::thread::sleep(Duration::from_millis(1)));
+    }
+    loop {
+        let left = py.detach(|| {
+            let mut busy = BUSY.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            busy.is_ending = true;
+            if busy.count > 0 {
+                let waited = DONE.wait_timeout(busy, Duration::from_millis(50));
+                busy = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            }
+            busy.count
+        });
+        if left == 0 {
+            return;
+        }
+        if let Err(error) = py.check_signals() {
+            let code = error.value(py).getattr("code").and_then(|code| code.extract());
+            let code: i32 = code.unwrap_or(130);
+            let _ = py.import("os").and_then(|os| os.call_method1("_exit", (code,)));
+        }
+        if !told && begun.elapsed() > SILENCE {
+            told = true;
+            eprintln!(
+                "tiffany: the program is over, but a step is still at work on a thread; waiting for it (Ctrl-C: no more)"
+            );
+        }
+    }
+}

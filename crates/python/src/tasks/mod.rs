@@ -1,0 +1,9 @@
+//! Tasks of Python: how a generator or coroutine becomes a task, how the task is resumed, and what it has of its own.
+
+pub(crate) mod asyncgens;
+pub(crate) mod contextvars;
+pub(crate) mod driver;
+pub(crate) mod handler;
+pub(crate) mod program;
+pub(crate) mod spawn;
+pub(crate) mod stack;

@@ -1,0 +1,338 @@
+//! The CallStack: nested generators and coroutines of one task. Who yields another one calls it; what that returns is the value of
+//! the yield, and what it raises is raised there. It knows nothing of calls and tasks.
+//!
+//! Nothing here nests on the stack of the thread, so it does not matter how deep the calls are.
+
+use std::cmp::Ordering;
+use std::ffi::c_int;
+
+use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyStopIteration};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyTraceback, PyType};
+use pyo3::{ffi, intern};
+use tiffany::kernel::Frame;
+
+pub(crate) use crate::values::coroutine_kind::{is_coroutine, is_plain_program};
+use crate::values::errors::{Raise, TiffanyError};
+use crate::values::line::Line;
+use crate::values::traceback::KEPT;
+use crate::values::{errors, frames, traceback};
+
+/// What a coroutine is resumed with.
+pub(crate) enum Input {
+    Send(Py<PyAny>),
+    Throw(PyErr),
+}
+
+/// What comes of it.
+pub(crate) enum Output {
+    /// It yielded something that is no program.
+    Yielded(Py<PyAny>),
+    /// The outermost one returned.
+    Returned(Py<PyAny>),
+    /// The outermost one raised.
+    Raised(PyErr),
+}
+
+/// Nested coroutines, the running one on top.
+pub(crate) struct CallStack {
+    top: Py<PyAny>,
+    callers: Vec<Py<PyAny>>,
+    /// The outermost one is over: there is nothing to close.
+    is_over: bool,
+    passing: Option<Box<Passing>>,
+    /// Where it was spawned, if it is a call alone, which has no lines of its own.
+    line: Option<Box<Line>>,
+}
+
+/// An exception on a long way out.
+struct Passing {
+    exception: Py<PyBaseException>,
+    /// So many callers it has passed.
+    callers: usize,
+    /// The traceback it had when these were enough.
+    traceback: Option<Py<PyTraceback>>,
+}
+
+impl CallStack {
+    pub(crate) fn new(program: Py<PyAny>) -> CallStack {
+        CallStack { top: program, callers: Vec::new(), is_over: false, passing: None, line: None }
+    }
+
+    /// One call alone, by what awaits it.
+    pub(crate) fn of_call(awaiter: Py<PyAny>, line: Option<Line>) -> CallStack {
+        CallStack { line: line.map(Box::new), ..CallStack::new(awaiter) }
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.callers.len() + 1
+    }
+
+    /// An error if the program cannot begin.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        match is_begun(self.top.bind(py)) {
+            true => Err(begun(py, "this program had begun before it became a task")),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes a program the running one. One that has begun is an error: it is somebody else's, or over.
+    #[inline]
+    pub(crate) fn call(&mut self, py: Python<'_>, program: Py<PyAny>) -> PyResult<()> {
+        if is_begun(program.bind(py)) {
+            let is_itself = program.is(&self.top);
+            return Err(match is_itself {
+                true => begun(py, "a program called itself"),
+                false => begun(py, "the program that was called had begun before"),
+            });
+        }
+        self.callers.push(std::mem::replace(&mut self.top, program));
+        Ok(())
+    }
+
+    /// Ends the running one: its caller goes on. `false`: there is none.
+    pub(crate) fn pop(&mut self) -> bool {
+        match self.callers.pop() {
+            Some(caller) => {
+                self.top = caller;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Resumes the running one, and goes on through calls and returns until something is yielded that is no program.
+    #[inline]
+    pub(crate) fn resume(&mut self, py: Python<'_>, mut input: Input) -> Output {
+        loop {
+            match step(py, &self.top, input) {
+                Output::Yielded(object) => {
+                    if !is_plain_program(object.bind(py)) {
+                        return Output::Yielded(object);
+                    }
+                    input = match self.call(py, object) {
+                        Ok(()) => Input::Send(py.None()),
+                        Err(error) => Input::Throw(error),
+                    };
+                }
+                Output::Returned(value) => match self.pop() {
+                    true => input = Input::Send(value),
+                    false => {
+                        self.is_over = true;
+                        return Output::Returned(value);
+                    }
+                },
+                Output::Raised(error) => match self.pop() {
+                    true => input = Input::Throw(self.passed_on(py, error)),
+                    false => {
+                        self.is_over = true;
+                        return Output::Raised(error);
+                    }
+                },
+            }
+        }
+    }
+
+    /// An exception on its way to the caller. Of a very long way, the middle is left out of its traceback.
+    #[cold]
+    fn passed_on(&mut self, py: Python<'_>, error: PyErr) -> PyErr {
+        let exception = error.value(py);
+        // Python keeps the two apart while an exception is under way, and `throw` takes the exception alone.
+        traceback::set(exception, error.traceback(py).as_ref());
+        self.passing.take_if(|passing| !passing.exception.is(exception));
+        if self.passing.is_none() && self.depth() <= 2 * KEPT {
+            return error;
+        }
+        let is_far_out = self.depth() <= KEPT;
+        let passing = self.passing.get_or_insert_with(|| {
+            let exception = exception.clone().unbind();
+            Box::new(Passing { exception, callers: 0, traceback: None })
+        });
+        passing.callers += 1;
+        match passing.callers.cmp(&KEPT) {
+            Ordering::Less => {}
+            Ordering::Equal => passing.traceback = error.traceback(py).map(Bound::unbind),
+            Ordering::Greater => {
+                let kept = passing.traceback.as_ref().map(|traceback| traceback.bind(py));
+                traceback::set(exception, kept);
+            }
+        }
+        if is_far_out && let Some(passing) = self.passing.take() {
+            let left_out = passing.callers.saturating_sub(KEPT);
+            let note = format!("tiffany: {left_out} calls are left out of this traceback");
+            let _ = exception.call_method1("add_note", (note,));
+        }
+        error
+    }
+
+    /// Leaves the coroutines to whom they belong.
+    pub(crate) fn disown(&mut self) {
+        self.is_over = true;
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Closes all of them, innermost first. Nobody is there to catch what they raise.
+    #[cold]
+    pub(crate) fn close(&mut self, py: Python<'_>) {
+        self.is_over = true;
+        loop {
+            let top = self.top.bind(py);
+            // What awaits a call has nothing to close.
+            if let Ok(close) = top.getattr(intern!(py, "close"))
+                && let Err(error) = close.call0()
+            {
+                let is_over = top.getattr(frame_of(top)).is_ok_and(|frame| frame.is_none());
+                match is_over {
+                    true => error.write_unraisable(py, Some(top)),
+                    false => {
+                        errors::not_ending(py, top).write_unraisable(py, Some(top));
+                        // Python would close it again, and say so again.
+                        std::mem::forget(self.top.clone_ref(py));
+                    }
+                }
+            }
+            if !self.pop() {
+                break;
+            }
+        }
+    }
+
+    /// Leaves all of them as they are, for ever: none is closed.
+    #[cold]
+    pub(crate) fn leave(&mut self, py: Python<'_>) {
+        self.is_over = true;
+        std::mem::forget(self.top.clone_ref(py));
+        self.callers.drain(..).for_each(std::mem::forget);
+    }
+
+    /// The functions it is inside of, the innermost last.
+    pub(crate) fn frames(&self, py: Python<'_>) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for program in self.callers.iter().chain([&self.top]) {
+            frames::of_program(program.bind(py), &mut frames);
+        }
+        frames
+    }
+
+    /// The line where the task stands: the innermost one of the program.
+    pub(crate) fn line(&self, py: Python<'_>) -> Option<Line> {
+        let alone = || self.line.as_ref().map(|line| line.clone_ref(py));
+        let top = Line::of(self.top.bind(py)).or_else(alone)?;
+        if self.callers.is_empty() || !top.is_of_package(py) {
+            return Some(top);
+        }
+        let callers = self.callers.iter().rev().filter_map(|caller| Line::of(caller.bind(py)));
+        callers.into_iter().find(|line| !line.is_of_package(py)).or(Some(top))
+    }
+}
+
+/// Resumes one coroutine.
+#[inline]
+pub(crate) fn step(py: Python<'_>, coroutine: &Py<PyAny>, input: Input) -> Output {
+    match input {
+        Input::Send(value) => send(py, coroutine, &value),
+        Input::Throw(error) => throw(py, coroutine, error),
+    }
+}
+
+#[inline]
+fn send(py: Python<'_>, coroutine: &Py<PyAny>, value: &Py<PyAny>) -> Output {
+    let mut result: *mut ffi::PyObject = std::ptr::null_mut();
+    // SAFETY: both are valid objects, and the interpreter is attached; the result is a new reference unless it is an error.
+    let (state, object) = unsafe {
+        let state = ffi::PyIter_Send(coroutine.as_ptr(), value.as_ptr(), &raw mut result);
+        (state as c_int, Bound::from_owned_ptr_or_opt(py, result))
+    };
+    match object {
+        Some(object) if state == ffi::PySendResult::PYGEN_NEXT as c_int => {
+            Output::Yielded(object.unbind())
+        }
+        Some(object) => Output::Returned(object.unbind()),
+        None => raised(py, PyErr::fetch(py)),
+    }
+}
+
+#[cold]
+fn throw(py: Python<'_>, coroutine: &Py<PyAny>, error: PyErr) -> Output {
+    let Ok(throw) = coroutine.bind(py).getattr(intern!(py, "throw")) else {
+        // What awaits a call does nothing about it.
+        return Output::Raised(error);
+    };
+    match throw.call1((error.value(py),)) {
+        Ok(object) => Output::Yielded(object.unbind()),
+        Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
+            let value = error.value(py).getattr("value");
+            Output::Returned(value.map_or_else(|_| py.None(), Bound::unbind))
+        }
+        Err(error) => Output::Raised(error),
+    }
+}
+
+/// Whether a program has begun, or is over. It runs once, from its beginning. A coroutine that is over says so itself ([`raised`]), and
+/// to ask for the frame of one that is not would make it an object.
+fn is_begun(program: &Bound<'_, PyAny>) -> bool {
+    let py = program.py();
+    // One of another make may not have these.
+    let is_true = |name| program.getattr(name).is_ok_and(|is| is.is_truthy().unwrap_or(false));
+    match is_coroutine(program) {
+        true => is_true(intern!(py, "cr_suspended")),
+        false => {
+            is_true(intern!(py, "gi_suspended"))
+                || program.getattr(intern!(py, "gi_frame")).is_ok_and(|frame| frame.is_none())
+        }
+    }
+}
+
+/// The error for a coroutine that is resumed although it is over. The interpreter's has no line, because no code of it ran, and no cause.
+#[cold]
+fn raised(py: Python<'_>, error: PyErr) -> Output {
+    let is_reused = error.get_type(py).is(py.get_type::<PyRuntimeError>())
+        && error.traceback(py).is_none()
+        && error.cause(py).is_none();
+    Output::Raised(match is_reused {
+        true => begun(py, "this coroutine is over; a program runs once"),
+        false => error,
+    })
+}
+
+/// The attribute that has the frame of a program; there is none once it is over.
+fn frame_of<'py>(program: &Bound<'py, PyAny>) -> &'py Bound<'py, PyString> {
+    match is_coroutine(program) {
+        true => intern!(program.py(), "cr_frame"),
+        false => intern!(program.py(), "gi_frame"),
+    }
+}
+
+#[cold]
+fn begun(py: Python<'_>, message: &str) -> PyErr {
+    TiffanyError::Begun.err(py, message)
+}
+
+/// Whether an object can be run: a generator or a coroutine.
+pub(crate) fn is_program(object: &Bound<'_, PyAny>) -> bool {
+    is_plain_program(object) || is_like_program(object)
+}
+
+/// Those that a compiler made (Cython, mypyc) are of other types, and say so to `collections.abc`.
+pub(crate) fn is_like_program(object: &Bound<'_, PyAny>) -> bool {
+    static KINDS: PyOnceLock<(Py<PyType>, Py<PyType>)> = PyOnceLock::new();
+    let py = object.py();
+    if object.is_none() || object.is_instance_of::<crate::calls::call::SystemCall>() {
+        return false;
+    }
+    let kinds = KINDS.get_or_try_init(py, || {
+        let abc = py.import("collections.abc")?;
+        let class = |name: &str| -> PyResult<Py<PyType>> {
+            Ok(abc.getattr(name)?.cast_into::<PyType>()?.unbind())
+        };
+        Ok::<_, PyErr>((class("Generator")?, class("Coroutine")?))
+    });
+    kinds.is_ok_and(|(generator, coroutine)| {
+        object.is_instance(generator.bind(py)).unwrap_or(false)
+            || object.is_instance(coroutine.bind(py)).unwrap_or(false)
+    })
+}

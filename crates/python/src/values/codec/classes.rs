@@ -1,0 +1,151 @@
+//! Classes by name: `module:qualname`, found among what the program has imported. Nothing is ever imported by a name
+//! out of a log.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyType};
+
+use super::error::Fail;
+
+/// The name that a class has in the log. It is an error if the class could not be found again by it.
+pub(super) fn name_of(class: &Bound<'_, PyType>) -> Result<String, Fail> {
+    let name = shown(class);
+    let is_it = |name: &str| find(class.py(), name).is_ok_and(|found| found.is(class));
+    if let Some((module, path)) = name.split_once(':')
+        && MAIN.contains(&module)
+        && let Some(known) = main_name(class.py())?.map(|known| format!("{known}:{path}"))
+        && is_it(&known)
+    {
+        return Ok(known);
+    }
+    if is_it(&name) {
+        return Ok(name);
+    }
+    let what = format!("the class `{name}` cannot be found again: its module has no such class");
+    let next =
+        "define it at the top level of a module, or inside another class there, under its own name";
+    Err(Fail::new(what).next(next))
+}
+
+/// What the module that Python was started with is called while it runs. The log knows it by the name of its file.
+const MAIN: [&str; 2] = ["__main__", "__mp_main__"];
+
+fn main_name(py: Python<'_>) -> Result<Option<String>, Fail> {
+    static MAIN_NAME: Known = Known::new("tiffany._names", "main_name");
+    Ok(MAIN_NAME.get(py)?.call0()?.extract()?)
+}
+
+/// The name of a class as it is shown; plain for what is built in. Never fails.
+pub(super) fn shown(class: &Bound<'_, PyType>) -> String {
+    let part = |name: &Bound<'_, PyString>| {
+        class
+            .getattr(name)
+            .ok()
+            .and_then(|text| text.cast_into::<PyString>().ok())
+            .map_or_else(|| "?".to_owned(), |text| text.to_string_lossy().into_owned())
+    };
+    let py = class.py();
+    format!("{}:{}", part(intern!(py, "__module__")), part(intern!(py, "__qualname__")))
+}
+
+/// The same in a sentence: what is built in needs no module.
+pub(super) fn type_of(value: &Bound<'_, PyAny>) -> String {
+    let name = shown(&value.get_type());
+    name.strip_prefix("builtins:").map(str::to_owned).unwrap_or(name)
+}
+
+/// The class of this name, if the program has it.
+pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType>, Fail> {
+    let Some((module_name, path)) = name.split_once(':') else {
+        return Err(Fail::new(format!("`{name}` is no name of a class: that is `module:class`")));
+    };
+    if let Some(code) = path.rsplit('.').next().filter(|code| code.starts_with("TFY"))
+        && module_name == "tiffany.errors"
+    {
+        // One of those that are made when they are needed.
+        return a_class(name, crate::values::errors::class(py, code)?);
+    }
+    let imported = module(py, module_name)?;
+    if let Some(found) = inside(imported.as_ref(), path)? {
+        return a_class(name, found);
+    }
+    let main = match main_name(py)?.as_deref() == Some(module_name) {
+        true => module(py, "__main__")?,
+        false => None,
+    };
+    if let Some(found) = inside(main.as_ref(), path)? {
+        return a_class(name, found);
+    }
+    if imported.is_none() && main.is_none() {
+        let what = format!("the class `{name}` is not here: no module `{module_name}` is imported");
+        return Err(Fail::new(what).next(format!("import `{module_name}` before the run goes on")));
+    }
+    let what = format!("the class `{name}` is not here: the module `{module_name}` has none");
+    Err(Fail::new(what)
+        .next("bring the class back under its old name, or keep an alias of it there"))
+}
+
+fn a_class<'py>(name: &str, found: Bound<'py, PyAny>) -> Result<Bound<'py, PyType>, Fail> {
+    found.cast_into::<PyType>().map_err(|error| {
+        let class = shown(&error.into_inner().get_type());
+        Fail::new(format!("`{name}` is no class but a `{class}`"))
+    })
+}
+
+/// What stands in a module under a path of names.
+fn inside<'py>(
+    module: Option<&Bound<'py, PyAny>>,
+    path: &str,
+) -> Result<Option<Bound<'py, PyAny>>, Fail> {
+    let Some(module) = module else { return Ok(None) };
+    // Names of generic models have dots in brackets.
+    if let Some(found) = entry(module, path)? {
+        return Ok(Some(found));
+    }
+    let mut inner = module.clone();
+    for part in path.split('.') {
+        match entry(&inner, part)? {
+            Some(found) => inner = found,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(inner))
+}
+
+/// A module that the program has imported.
+pub(super) fn module<'py>(py: Python<'py>, name: &str) -> Result<Option<Bound<'py, PyAny>>, Fail> {
+    static MODULES: Known = Known::new("sys", "modules");
+    let module = MODULES.get(py)?.cast::<PyDict>()?.get_item(name)?;
+    Ok(module.filter(|module| !module.is_none()))
+}
+
+/// What stands in the dictionary of a module or class. No code of theirs runs.
+fn entry<'py>(of: &Bound<'py, PyAny>, name: &str) -> Result<Option<Bound<'py, PyAny>>, Fail> {
+    let Some(entries) = of.getattr_opt(intern!(of.py(), "__dict__"))? else { return Ok(None) };
+    // A class gives a read-only view.
+    match entries.cast::<PyDict>() {
+        Ok(entries) => Ok(entries.get_item(name)?),
+        Err(_) => {
+            let found = entries.call_method1(intern!(of.py(), "get"), (name,))?;
+            Ok(Some(found).filter(|found| !found.is_none()))
+        }
+    }
+}
+
+/// A class or function of the standard library, imported once.
+pub(super) struct Known {
+    module: &'static str,
+    name: &'static str,
+    cell: PyOnceLock<Py<PyAny>>,
+}
+
+impl Known {
+    pub(super) const fn new(module: &'static str, name: &'static str) -> Known {
+        Known { module, name, cell: PyOnceLock::new() }
+    }
+
+    pub(super) fn get<'py>(&self, py: Python<'py>) -> Result<&Bound<'py, PyAny>, Fail> {
+        Ok(self.cell.import(py, self.module, self.name)?)
+    }
+}

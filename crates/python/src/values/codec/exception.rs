@@ -1,0 +1,371 @@
+//! Exceptions, both ways: type, args, message, notes, attributes and the chain of causes.
+//!
+//! As part of a value an exception is as strict as the rest of it. What a step failed with is always written: what has
+//! no form is there as text, and an exception whose class is not here any more is told of by name.
+
+use std::rc::Rc;
+
+use pyo3::exceptions::{PyBaseException, PyException};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use tiffany::ErrorKind;
+
+use super::error::{CodecError, Fail};
+use super::form::{Field, Form, Missing, Tag, Tagged};
+use super::path::{Path, shortened};
+use super::{classes, encode, text};
+use crate::values::errors::ErrorBox;
+
+pub(super) const TAGS: &[Tag] =
+    &[Tag { name: "$exception", build }, Tag { name: "$text", build: build_text }];
+
+/// How many causes of causes are kept.
+const CHAIN: usize = 16;
+/// How much is kept of the text of something that has no form.
+const TEXT: usize = 1000;
+/// How much is kept of what an exception says. The whole of it is in its args, as a rule.
+const MESSAGE: usize = 4000;
+/// What classes have that are no part of the interpreter or an extension.
+const HEAPTYPE: u64 = 1 << 9;
+
+/// What is raised by way of a log.
+pub(crate) enum Decoded {
+    /// The exception, made anew.
+    Exception(Py<PyBaseException>),
+    /// Its class is not here, or cannot be made from what was written.
+    Unknown { type_name: String, message: String, cause: Option<Py<PyBaseException>> },
+}
+
+pub(super) mod stand_in {
+    pyo3::create_exception!(
+        tiffany,
+        UnknownException,
+        super::PyException,
+        "Stands for an exception whose class is not here. `type_name` and `message` are what was written down of it."
+    );
+}
+use stand_in::UnknownException;
+
+/// The name of a class of exceptions.
+pub(super) struct ExceptionKind {
+    name: Rc<str>,
+}
+
+impl ExceptionKind {
+    pub(super) fn of(class: &Bound<'_, PyType>) -> Result<ExceptionKind, Fail> {
+        Ok(ExceptionKind { name: classes::name_of(class)?.into() })
+    }
+
+    pub(super) fn form<'py>(&self, value: &Bound<'py, PyAny>) -> Result<Form<'py>, Fail> {
+        let py = value.py();
+        let parts = Parts::of(value)?;
+        let mut fields: Vec<Field<'py>> = vec![
+            ("args".into(), parts.args.to_list().into_any()),
+            ("message".into(), PyString::new(py, &parts.message).into_any()),
+        ];
+        fields.extend(parts.notes.map(|notes| ("notes".into(), notes.into_any())));
+        fields.extend(parts.attributes.map(|found| ("attributes".into(), found.into_any())));
+        fields.extend(parts.cause.map(|cause| ("cause".into(), cause)));
+        Ok(Form::Fields("$exception", Rc::clone(&self.name), fields))
+    }
+}
+
+/// What an exception is made of.
+struct Parts<'py> {
+    args: Bound<'py, PyTuple>,
+    message: String,
+    notes: Option<Bound<'py, PyList>>,
+    attributes: Option<Bound<'py, PyDict>>,
+    cause: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Parts<'py> {
+    fn of(exception: &Bound<'py, PyAny>) -> Result<Parts<'py>, Fail> {
+        let py = exception.py();
+        let (args, state) = match reduced(exception)? {
+            Some(parts) => parts,
+            None => {
+                let args = exception.getattr(intern!(py, "args"))?.cast_into::<PyTuple>()?;
+                (args, exception.getattr_opt(intern!(py, "__dict__"))?)
+            }
+        };
+        let attributes = match state.and_then(|state| state.cast_into::<PyDict>().ok()) {
+            Some(state) => state.copy()?,
+            None => PyDict::new(py),
+        };
+        // The kernel's error inside an exception of ours is made anew with it.
+        let own = attributes.get_item(intern!(py, "_error"))?;
+        if own.is_some_and(|own| own.is_instance_of::<ErrorBox>()) {
+            attributes.del_item(intern!(py, "_error"))?;
+        }
+        let notes = attributes.get_item(intern!(py, "__notes__"))?;
+        if notes.is_some() {
+            attributes.del_item(intern!(py, "__notes__"))?;
+        }
+        let cause = exception.getattr(intern!(py, "__cause__"))?;
+        Ok(Parts {
+            args,
+            message: message_of(exception)?,
+            notes: notes.and_then(|notes| notes.cast_into::<PyList>().ok()),
+            attributes: (!attributes.is_empty()).then_some(attributes),
+            cause: (!cause.is_none()).then_some(cause),
+        })
+    }
+}
+
+/// An error of the user's code is passed over; Ctrl-C in it is not.
+fn unless_interrupted<T>(py: Python<'_>, result: PyResult<T>) -> Result<Option<T>, Fail> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The arguments and attributes by which the exception wants to be made again, as `pickle` asks for them.
+#[allow(clippy::type_complexity)]
+fn reduced<'py>(
+    exception: &Bound<'py, PyAny>,
+) -> Result<Option<(Bound<'py, PyTuple>, Option<Bound<'py, PyAny>>)>, Fail> {
+    let py = exception.py();
+    let reduced = exception.call_method1(intern!(py, "__reduce_ex__"), (4,));
+    let Some(reduced) = unless_interrupted(py, reduced)? else { return Ok(None) };
+    let Ok(reduced) = reduced.cast_into::<PyTuple>() else { return Ok(None) };
+    if !(2..=3).contains(&reduced.len()) || !reduced.get_item(0)?.is(exception.get_type()) {
+        return Ok(None);
+    }
+    let Ok(args) = reduced.get_item(1)?.cast_into::<PyTuple>() else { return Ok(None) };
+    Ok(Some((args, reduced.get_item(2).ok())))
+}
+
+/// What `str` says of an exception, or that it cannot say anything.
+fn message_of(exception: &Bound<'_, PyAny>) -> Result<String, Fail> {
+    let text = unless_interrupted(exception.py(), exception.str())?;
+    let Some(text) = text else { return Ok("<an exception that has no text>".into()) };
+    let text = text.to_string_lossy();
+    Ok(match text.char_indices().nth(MESSAGE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into_owned(),
+    })
+}
+
+/// What a step failed with, as JSON text. Only Ctrl-C inside the user's code is an error.
+pub(crate) fn encode_exception(
+    exception: &Bound<'_, PyBaseException>,
+) -> Result<String, CodecError> {
+    let mut out = String::new();
+    write_exception(&mut out, exception.as_any(), CHAIN)
+        .map_err(|fail| CodecError::at(ErrorKind::Unserializable, &Path::default(), fail))?;
+    Ok(out)
+}
+
+fn write_exception(
+    out: &mut String,
+    exception: &Bound<'_, PyAny>,
+    chain: usize,
+) -> Result<(), Fail> {
+    let parts = Parts::of(exception)?;
+    out.push_str("{\"$exception\":");
+    text::write_str(out, &classes::shown(&exception.get_type()));
+    out.push_str(",\"args\":[");
+    for (at, arg) in parts.args.iter().enumerate() {
+        out.push_str(if at > 0 { "," } else { "" });
+        write_leniently(out, &arg, chain)?;
+    }
+    out.push_str("],\"message\":");
+    text::write_str(out, &parts.message);
+    if let Some(notes) = parts.notes {
+        out.push_str(",\"notes\":");
+        write_leniently(out, &notes, chain)?;
+    }
+    if let Some(attributes) = parts.attributes {
+        let mut before = ",\"attributes\":{";
+        for (name, value) in attributes.iter().collect::<Vec<_>>() {
+            let Ok(name) = name.extract::<String>() else { continue };
+            if name.starts_with('$') {
+                continue;
+            }
+            out.push_str(before);
+            before = ",";
+            text::write_str(out, &name);
+            out.push(':');
+            write_leniently(out, &value, chain)?;
+        }
+        out.push_str(if before == "," { "}" } else { "" });
+    }
+    if let Some(cause) = parts.cause
+        && chain > 0
+    {
+        out.push_str(",\"cause\":");
+        write_exception(out, &cause, chain - 1)?;
+    }
+    out.push('}');
+    Ok(())
+}
+
+/// A part of an exception, or the text of it.
+fn write_leniently(out: &mut String, part: &Bound<'_, PyAny>, chain: usize) -> Result<(), Fail> {
+    let py = part.py();
+    // The members of a group, each by itself.
+    if let Ok(members) = part.cast_exact::<PyList>()
+        && chain > 0
+        && members.iter().any(|member| member.is_instance_of::<PyBaseException>())
+    {
+        out.push('[');
+        for (at, member) in members.iter().enumerate() {
+            out.push_str(if at > 0 { "," } else { "" });
+            write_leniently(out, &member, chain - 1)?;
+        }
+        out.push(']');
+        return Ok(());
+    }
+    if part.is_instance_of::<PyBaseException>() && chain > 0 {
+        return write_exception(out, part, chain - 1);
+    }
+    match encode::encode(part) {
+        Ok(encoded) => out.push_str(&encoded),
+        Err(error) => {
+            unless_interrupted(py, error.cause.map_or(Ok(()), |cause| Err(*cause)))?;
+            let repr = unless_interrupted(py, part.repr())?;
+            let repr = repr.map_or_else(
+                || "<something that has no text>".into(),
+                |repr| repr.to_string_lossy().into_owned(),
+            );
+            out.push_str("{\"$text\":");
+            text::write_str(out, &shortened(&repr, TEXT));
+            out.push_str(",\"of\":");
+            text::write_str(out, &classes::shown(&part.get_type()));
+            out.push('}');
+        }
+    }
+    Ok(())
+}
+
+/// What was written down of an exception.
+pub(crate) fn decode_exception(py: Python<'_>, json: &str) -> Result<Decoded, CodecError> {
+    let found = super::decode::decode_with(py, json, Missing::Stands)?;
+    let wrong = |fail: Fail| CodecError::at(ErrorKind::Unreadable, &Path::default(), fail);
+    let exception = match found.cast_into::<PyBaseException>() {
+        Ok(exception) => exception,
+        Err(error) => {
+            let found = classes::type_of(&error.into_inner());
+            return Err(wrong(Fail::new(format!("this is a `{found}` and no exception"))));
+        }
+    };
+    if !exception.is_instance_of::<UnknownException>() {
+        return Ok(Decoded::Exception(exception.unbind()));
+    }
+    unknown(&exception).map_err(wrong)
+}
+
+fn unknown(exception: &Bound<'_, PyBaseException>) -> Result<Decoded, Fail> {
+    let py = exception.py();
+    Ok(Decoded::Unknown {
+        type_name: exception.getattr(intern!(py, "type_name"))?.extract()?,
+        message: exception.getattr(intern!(py, "message"))?.extract()?,
+        cause: exception.getattr(intern!(py, "__cause__"))?.extract()?,
+    })
+}
+
+fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
+    let py = tagged.py();
+    let name = tagged.head()?;
+    let [args, message, notes, attributes, cause] =
+        tagged.fields_of(["args", "message", "notes", "attributes", "cause"])?;
+    let message = match message {
+        Some(message) => message.extract::<String>()?,
+        None => String::new(),
+    };
+    let args = match args {
+        Some(args) => {
+            args.cast_exact::<PyList>().map_err(|_| Fail::new("`args` is no list"))?.to_tuple()
+        }
+        None => PyTuple::empty(py),
+    };
+    let made =
+        make(py, name, &args).and_then(|made| set_attributes(&made, attributes).map(|()| made));
+    let made = match made {
+        Ok(made) => made,
+        Err(fail) if tagged.missing == Missing::Stands => {
+            unless_interrupted(py, fail.cause.map_or(Ok(()), |cause| Err(*cause)))?;
+            let made = UnknownException::new_err(format!("{name}: {message}")).into_value(py);
+            let made = made.into_bound(py).into_any();
+            made.setattr("type_name", name)?;
+            made.setattr("message", message)?;
+            made
+        }
+        Err(fail) => return Err(fail),
+    };
+    if let Some(notes) = notes {
+        made.setattr(intern!(py, "__notes__"), notes)?;
+    }
+    if let Some(cause) = cause {
+        made.setattr(intern!(py, "__cause__"), cause)?;
+    }
+    Ok(made)
+}
+
+fn set_attributes<'py>(
+    made: &Bound<'py, PyAny>,
+    attributes: Option<Bound<'py, PyAny>>,
+) -> Result<(), Fail> {
+    let Some(attributes) = attributes else { return Ok(()) };
+    let attributes =
+        attributes.cast_exact::<PyDict>().map_err(|_| Fail::new("`attributes` is no object"))?;
+    for (name, value) in attributes {
+        made.setattr(name.cast::<PyString>()?, value)?;
+    }
+    Ok(())
+}
+
+/// An exception of the class of this name. Its `__init__` is called only if it is the interpreter's, or if the class
+/// says how it wants to be made again: it might take other arguments, or do anything.
+fn make<'py>(
+    py: Python<'py>,
+    name: &str,
+    args: &Bound<'py, PyTuple>,
+) -> Result<Bound<'py, PyAny>, Fail> {
+    let class = classes::find(py, name)?;
+    if !class.is_subclass_of::<PyBaseException>()? {
+        return Err(Fail::new(format!("`{name}` is no exception any more")));
+    }
+    let is_native = |method: &str| -> PyResult<bool> {
+        let kind = class.getattr(method)?.get_type();
+        Ok(kind.name()? == "wrapper_descriptor" || kind.name()? == "method_descriptor")
+    };
+    let says_how = !is_native("__reduce__")? || !is_native("__reduce_ex__")?;
+    if (says_how || is_native("__init__")?)
+        && let Some(made) = unless_interrupted(py, class.call1(args))?
+        && made.get_type().is(&class)
+    {
+        return Ok(made);
+    }
+    // The nearest class that is not written in Python makes it.
+    for base in class.mro() {
+        let base = base.cast_into::<PyType>()?;
+        let flags: u64 = base.getattr(intern!(py, "__flags__"))?.extract()?;
+        if flags & HEAPTYPE != 0 {
+            continue;
+        }
+        let with = |first: &Bound<'py, PyAny>| {
+            let all = std::iter::once(first.clone()).chain(args.iter());
+            PyTuple::new(py, all.collect::<Vec<_>>())
+        };
+        let new = base.getattr(intern!(py, "__new__"))?;
+        let made = new.call1(with(class.as_any())?)?;
+        let filled = base.getattr(intern!(py, "__init__"))?.call1(with(&made)?);
+        if unless_interrupted(py, filled)?.is_none() {
+            made.setattr(intern!(py, "args"), args)?;
+        }
+        return Ok(made);
+    }
+    Err(Fail::new(format!("`{name}` cannot be made")))
+}
+
+/// The text of something that had no form.
+fn build_text<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
+    tagged.fields_of(["of"])?;
+    tagged.head()?;
+    Ok(tagged.head.clone())
+}

@@ -1,0 +1,104 @@
+//! Values and exceptions in the form in which they are written down, with the exceptions that Python programs know. The form
+//! itself is the codec's.
+
+use pyo3::exceptions::{PyBaseException, PyException};
+use pyo3::prelude::*;
+use pyo3::types::PyTraceback;
+use serde_json::value::RawValue;
+use tiffany::{ErrorKind, TaskError};
+
+use crate::values::codec::{self, CodecError, Decoded};
+use crate::values::errors;
+
+/// A value as JSON. If it cannot be, the error says what the value is.
+pub(crate) fn encode(
+    value: &Bound<'_, PyAny>,
+    subject: impl FnOnce() -> String,
+) -> PyResult<String> {
+    codec::encode(value).map_err(|error| raised(value.py(), error.of(subject())))
+}
+
+/// JSON as a value.
+pub(crate) fn decode(py: Python<'_>, json: &str) -> PyResult<Py<PyAny>> {
+    codec::decode(py, json).map(Bound::unbind).map_err(|error| raised(py, error))
+}
+
+/// A value as JSON that serde takes as it is. If it cannot be, the error says what the value is.
+pub(crate) fn raw(
+    value: &Bound<'_, PyAny>,
+    subject: impl FnOnce() -> String,
+) -> PyResult<Box<RawValue>> {
+    encode(value, subject).map(raw_text)
+}
+
+/// JSON that serde takes as it is.
+pub(crate) fn raw_text(json: String) -> Box<RawValue> {
+    RawValue::from_string(json).expect("what was encoded is JSON")
+}
+
+/// The exception that was written down. If it cannot be made again, one that tells of it.
+pub(crate) fn exception(py: Python<'_>, detail: &str) -> Option<Py<PyAny>> {
+    match codec::decode_exception(py, detail) {
+        Ok(Decoded::Exception(exception)) => Some(exception.into_any()),
+        Ok(Decoded::Unknown { type_name, message, cause }) => {
+            let text = format!("{type_name}: {message}");
+            let what = format!("an exception cannot be made again here: {text}");
+            let error = TaskError::new(ErrorKind::StepFailed, what);
+            let made = errors::to_python(py, &error);
+            made.set_cause(
+                py,
+                cause.map(|cause| PyErr::from_value(cause.into_bound(py).into_any())),
+            );
+            Some(made.into_value(py).into_any())
+        }
+        Err(_) => None,
+    }
+}
+
+/// An exception as an error that is written down. If it has a part that cannot be, the error tells of it in words.
+pub(crate) fn written(
+    exception: &Bound<'_, PyBaseException>,
+    traceback: Option<&Bound<'_, PyTraceback>>,
+) -> TaskError {
+    let error = untraced(exception);
+    match traceback.and_then(|traceback| errors::trace(traceback)) {
+        Some(trace) => error.with_trace(trace),
+        None => error,
+    }
+}
+
+fn untraced(exception: &Bound<'_, PyBaseException>) -> TaskError {
+    let text = errors::text(exception);
+    if !exception.is_instance_of::<PyException>() {
+        // What ends the process or cancels a task elsewhere must not do so here.
+        return TaskError::failed(format!(
+            "{text} ended it, as it ends a process; return from it, or raise an Exception"
+        ));
+    }
+    match codec::encode(exception.as_any()) {
+        Ok(detail) => TaskError::failed(text).with_detail(detail),
+        Err(error) => {
+            let message = format!("it failed with {text}; {}", error.message());
+            TaskError::new(ErrorKind::StepFailed, message)
+        }
+    }
+}
+
+/// An error of the codec as the exception of its code, with the place inside the value.
+fn raised(py: Python<'_>, error: CodecError) -> PyErr {
+    if let Some(cause) = &error.cause
+        && !cause.is_instance_of::<PyException>(py)
+    {
+        return cause.clone_ref(py);
+    }
+    let made = errors::class(py, error.code()).and_then(|class| class.call1((error.to_string(),)));
+    match made {
+        Ok(exception) => {
+            let _ = exception.setattr("path", error.path.as_str());
+            let raised = PyErr::from_value(exception);
+            raised.set_cause(py, error.cause.map(|cause| *cause));
+            raised
+        }
+        Err(failed) => failed,
+    }
+}

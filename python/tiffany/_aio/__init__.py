@@ -1,0 +1,1 @@
+"""Private: tiffany beside asyncio, threads and processes."""

@@ -1,0 +1,1 @@
+"""Private: what the command `tiffany` does in Python."""

@@ -1,0 +1,79 @@
+"""Durable runs: workflows, steps, state machines, messages, and related types. The names that most
+programs use are in `tiffany` too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiffany._activity import Activity, Lost, Subscription
+from tiffany._approvals import Approval, OpenApproval
+from tiffany._core import (
+    Approve,
+    Attempt,
+    ContinueAs,
+    Done,
+    Patched,
+    ReceiveMessage,
+    SendMessage,
+    Step,
+    StepCall,
+    attempt,
+    on_question,
+)
+from tiffany._records import Backoff, Chunk, Doubt, Paused, Queue, Run, Status
+from tiffany._retention import Retention
+from tiffany.durable._control import Connection, connect
+from tiffany.durable._run import run
+from tiffany.durable._runtime import Runtime
+from tiffany.durable._saga import Saga
+from tiffany.durable._state_machines import StateMachine, state_machine
+from tiffany.durable._steps import step
+from tiffany.durable._workflows import workflow
+
+if TYPE_CHECKING:
+    Agent = StateMachine
+    agent = state_machine
+else:
+
+    def __getattr__(name: str) -> object:
+        from tiffany._old_names import found
+
+        return found(name, __name__)
+
+
+__all__ = [
+    "Activity",
+    "Approval",
+    "Approve",
+    "Attempt",
+    "Backoff",
+    "Chunk",
+    "Connection",
+    "ContinueAs",
+    "Done",
+    "Doubt",
+    "Lost",
+    "OpenApproval",
+    "Patched",
+    "Paused",
+    "Queue",
+    "ReceiveMessage",
+    "Retention",
+    "Run",
+    "Runtime",
+    "Saga",
+    "SendMessage",
+    "StateMachine",
+    "Status",
+    "Step",
+    "StepCall",
+    "Subscription",
+    "attempt",
+    "connect",
+    "on_question",
+    "run",
+    "state_machine",
+    "step",
+    "workflow",
+]
