@@ -171,7 +171,11 @@ impl Applier {
             let count = rest.iter().take_while(|(share, _)| *share == at).count();
             let (mine, others) = rest.split_at(count);
             rest = others;
-            self.write_share(share, mine)?;
+            // A generation that another one replaces at once need not be in a file: a run that begins anew again and again
+            // would keep all others waiting for the disk.
+            if newest.get(&share.run) == Some(&at) {
+                self.write_share(share, mine)?;
+            }
         }
         self.followers.tell(shares.iter().map(|share| share.run));
         Ok(())

@@ -465,7 +465,7 @@ fn what_must_not_be_done_twice_is_not_done_again_by_a_fork() {
     let fork = runtime.fork(&run, at, Fork::new()).unwrap();
     assert_eq!(runtime.wait_for(&fork).unwrap(), 1, "its parent has the answer");
     drop(runtime);
-    // With a parent that was cut off in the middle, it is in doubt.
+    // With a parent that was cut off in the middle, it is refused, and in doubt if it is allowed.
     let log: String =
         lines(&dir, &run)[..at as usize].iter().map(|line| format!("{line}\n")).collect();
     let other = Dir::new();
@@ -476,7 +476,8 @@ fn what_must_not_be_done_twice_is_not_done_again_by_a_fork() {
     drop(control);
     let mut runtime = self::runtime(&other);
     let fork = runtime.submit::<u32>("pays", "pays~3", &()).unwrap();
-    // The parent is told that nobody knows, and the fork is given that answer.
+    assert_eq!(kind(runtime.wait_for(&fork)).0, ErrorKind::NotAllowed);
+    runtime.allow(&fork, ["pay"]).unwrap();
     assert_eq!(kind(runtime.wait_for(&fork)).0, ErrorKind::InDoubt);
     assert_eq!(done(&fork), [""; 0]);
     assert_eq!(done(&run), ["pay"]);
@@ -660,6 +661,26 @@ fn a_fork_knows_what_its_parent_has_done_since() {
         assert_eq!(done(&fork), [""; 0]);
         assert_eq!(runtime.wait_for(&run).unwrap(), 3);
     }
+}
+
+/// A fork that begins between the call of such a step and the start of its attempt has no record of that start.
+#[test]
+fn a_step_that_the_parent_has_begun_is_in_doubt_for_a_fork_of_its_call() {
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("pays_again", pays_again).build().unwrap();
+    let run = runtime.submit::<u32>("pays_again", "a", &false).unwrap();
+    runtime.send(&run, "go", &()).unwrap();
+    while done(&run).len() < 2 {
+        rest(&mut runtime);
+    }
+    let starts: Vec<usize> = (1..=lines(&dir, &run).len())
+        .filter(|at| lines(&dir, &run)[at - 1].contains("EffectStart"))
+        .collect();
+    let at = *starts.last().unwrap() as u64 - 1;
+    let fork = runtime.fork(&run, at, Fork::new().allow("*")).unwrap();
+    assert_eq!(kind(runtime.wait_for(&fork)).0, ErrorKind::InDoubt);
+    assert_eq!(done(&fork), [""; 0]);
+    assert_eq!(runtime.wait_for(&run).unwrap(), 3);
 }
 
 /// The records of another generation have the numbers of this one, and say nothing about it.

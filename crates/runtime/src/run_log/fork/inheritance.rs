@@ -113,11 +113,13 @@ impl Inheritance {
             given.insert(of, Answer { order: (depth, at), result, is_in_doubt: false });
         }
         let mut to_come: BTreeMap<Call, VecDeque<Option<Answer>>> = BTreeMap::new();
+        let answer_of = |record: u64| {
+            let begun = || Answer::in_doubt(fork.parent, (depth, record));
+            let is_begun = in_doubt.contains(&record);
+            given.get(&record).cloned().or_else(|| is_begun.then(begun))
+        };
         for (record, call) in asked.into_iter().filter(|(record, _)| *record > fork.at) {
-            let answer = given.get(&record).cloned();
-            let begun =
-                in_doubt.contains(&record).then(|| Answer::in_doubt(fork.parent, (depth, record)));
-            to_come.entry(call).or_default().push_back(answer.or(begun));
+            to_come.entry(call).or_default().push_back(answer_of(record));
         }
         for (call, mut answers) in left {
             to_come.entry(call).or_default().append(&mut answers);
@@ -125,7 +127,7 @@ impl Inheritance {
         let mut inheritance = Inheritance { by_record: BTreeMap::new(), to_come };
         for (record, call) in calls {
             let answer = match *record <= fork.at {
-                true => given.get(record).cloned(),
+                true => answer_of(*record),
                 false => inheritance.pop(call),
             };
             inheritance.by_record.extend(answer.map(|answer| (*record, answer)));
