@@ -183,7 +183,7 @@ def test_check_and_try_tell_what_an_edit_breaks(home: Home) -> None:
         while '"call":"sleep' not in home.run("--dir", "wal", "--json", "log", "c").out:
             pass
     app = ("--app", "app.py", "--dir", "wal")
-    assert home.run(*app, "replay", "--all").ok() == "1 run goes on with this program, 0 do not\n"
+    assert home.run(*app, "replay", "--all").ok() == "1 run can continue with this program, 0 cannot\n"
     edited = PROGRAM.replace("sleep(0.001)", "sleep(60)")
     home.write("app.py", edited.replace("total = 0\n", "total = await price('new')\n"))
     checked = home.run(*app, "replay", "--all")

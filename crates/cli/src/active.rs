@@ -120,8 +120,8 @@ fn tasks_of_files(place: &Place, out: Out, run: Uuid, silence: &Silence) -> Done
 fn nobody_runs(place: &Place, run: Uuid) -> Ending {
     Ending::Error(Shown {
         code: ErrorKind::Unreachable.code().into(),
-        message: format!("no process has the log, so run {run} does not go on"),
-        next: format!("{}; `show` tells what the log has of it", driver::start(&place.dir)),
+        message: format!("no process owns the directory, so run {run} is not running"),
+        next: format!("{}; `show` shows what the log has of it", driver::start(&place.dir)),
         exit: exit::IN_USE,
     })
 }
@@ -136,11 +136,12 @@ fn nobody(place: &Place, mut out: Out) -> Done {
         return out.end(0);
     }
     let text = match live {
-        0 => "no process has the log, and there is no run that could go on".to_owned(),
+        0 => "no process owns the directory, and no run is unfinished".to_owned(),
         live => {
-            let (runs, stand) =
-                (count(live, "live run"), if live == 1 { "stands" } else { "stand" });
-            format!("no process has the log, so nothing goes on: {runs} {stand} still; {next}")
+            let (runs, make) = (count(live, "live run"), if live == 1 { "makes" } else { "make" });
+            format!(
+                "no process owns the directory, so nothing is running: {runs} {make} no progress; {next}"
+            )
         }
     };
     out.whole(Style::Dim, &text, 0)?;
@@ -185,7 +186,7 @@ fn runs(mut out: Out, page: &RunPage, (process, silence): Process<'_>) -> Done {
         ]);
     }
     match table.is_empty() {
-        true => out.text(Style::Dim, "nothing goes on")?,
+        true => out.text(Style::Dim, "nothing is running")?,
         false => table.print(&mut out)?,
     }
     let left = page.total.saturating_sub(page.runs.len() as u64);
@@ -224,7 +225,7 @@ fn tasks(mut out: Out, run: Uuid, detail: &RunDetail, (process, silence): Proces
         ]);
     }
     match table.is_empty() {
-        true => out.text(Style::Dim, "it goes on no more; `show` tells what came of it")?,
+        true => out.text(Style::Dim, "it has ended; `show` shows its outcome")?,
         false => table.print(&mut out)?,
     }
     out.end(0)

@@ -16,7 +16,7 @@ use tiffany_records::call_words::call_word;
 use tiffany_records::tasks::Tasks;
 
 pub(super) fn ahead(place: Place, mut out: Out, name: &str) -> Done {
-    place.need_program("try a run in this program")?;
+    place.need_program("looking ahead in a run")?;
     let view = place.look_for(&[name])?;
     let run = find_kept(&view, name)?;
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;

@@ -45,7 +45,7 @@ pub(super) fn list(place: &Place, mut out: Out, run: Option<&str>) -> Done {
         ]);
     }
     match table.is_empty() {
-        true if unread.is_empty() => out.text(Style::Good, "nobody waits for an approval")?,
+        true if unread.is_empty() => out.text(Style::Good, "no questions are open")?,
         true => {}
         false => {
             table.print(&mut out)?;
@@ -79,7 +79,7 @@ fn how_to_decide(open: &[OpenApproval]) -> Vec<String> {
         let or: String = rest.iter().map(|choice| format!(" or {choice}")).collect();
         lines.push(format!("`approve {id} --choice {choice}`{or} chooses"));
     }
-    lines.push("`--json` shows what belongs to a question".into());
+    lines.push("`--json` shows the payload of a question".into());
     lines
 }
 
@@ -142,7 +142,7 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
         // Who is asked knows whether its last question is decided, and by whom.
         ([], Some(run)) => Ok(run.to_string()),
         ([], None) => {
-            let message = "nobody waits for an approval";
+            let message = "no questions are open";
             Err(TaskError::new(ErrorKind::NoSuchApproval, message).into())
         }
         (several, _) => {
@@ -163,7 +163,7 @@ pub(super) fn read(place: &Place, view: &View) -> Result<(Vec<OpenApproval>, Unr
             Heard::Said(open) => return Ok((open, Unread::of_paused(place, view))),
             Heard::Silent(silence) => silence.warn(),
             Heard::Nobody => {
-                let message = format!("{holder} has the log, and does not listen");
+                let message = format!("{holder} owns the directory and does not listen");
                 return Err(TaskError::new(ErrorKind::Unreachable, message).into());
             }
         }

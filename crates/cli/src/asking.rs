@@ -109,7 +109,9 @@ impl<'a> Questions<'a> {
             Ok(true) => {
                 self.denied += 1;
                 let (question, run) = (clean(&approval.question), &approval.run);
-                eprintln!("tiffany: denied, as nobody is there to ask: {question} (run {run})");
+                eprintln!(
+                    "tiffany: denied, because no person can be asked: {question} (run {run})"
+                );
                 Ok(())
             }
             Ok(false) => Ok(()),
@@ -121,7 +123,7 @@ impl<'a> Questions<'a> {
         }
     }
 
-    /// `false`: somebody else was faster.
+    /// `false`: another answer came first.
     fn resolve(&self, approval: &OpenApproval, ruling: Ruling) -> Result<bool, TaskError> {
         let decided = self.place.control()?.resolve(&approval.id, ruling);
         match decided.map_err(|error| (error.kind(), error)) {
@@ -188,7 +190,7 @@ impl<'a> Questions<'a> {
                 Ok(())
             }
             Ok(false) => {
-                eprintln!("somebody else was faster");
+                eprintln!("another answer came first");
                 Ok(())
             }
             Err(error) => Err(error.into()),

@@ -23,7 +23,7 @@ pub(super) fn capture(
     options: &CaptureOptions,
     started: &Started<'_>,
 ) -> Done {
-    place.need_program("capture a run")?;
+    place.need_program("capturing a run")?;
     let mut rules = options.redact.iter();
     let redaction = rules.try_fold(Redaction::new(), |redaction, rule| redaction.field(rule))?;
     let redaction = options.leave.iter().try_fold(redaction, |so_far, rule| so_far.leave(rule))?;
@@ -33,7 +33,7 @@ pub(super) fn capture(
     let name = match &options.name {
         Some(given) => name_of(given).filter(|name| name == given).ok_or_else(|| {
             let what = format!(
-                "`{given}` is no name for a test: it takes small letters, digits and `_`, and a letter first"
+                "`{given}` is not a name for a test: use small letters, digits and `_`, and begin with a letter"
             );
             CliError::Usage(what)
         })?,
@@ -127,7 +127,7 @@ fn rust_test(program: &str, name: &str, fixture: &str, made_by: &str) -> TestFil
     let text = format!(
         r#"//! A run that `{program} {made_by}` captured: the program must make the calls that are in `{fixture}`, and come to the same end. None of its steps is done.
 //!
-//! If a change is meant, capture the run anew, with `--force`. If runs of the old code may be under way, let both live together by `patched`.
+//! If a change is intended, capture the run again with `--force`. If runs of the old code may be unfinished, keep them working with `patched`.
 
 use std::io::Write;
 use std::process::{{Command, Stdio}};

@@ -27,7 +27,7 @@ fn find_run(place: &Place, name: &str) -> Result<Uuid, Ending> {
 /// What is added where nobody has the log.
 pub(super) fn when(control: &Control) -> &'static str {
     match control.is_offline() {
-        true => "; no process has the log, so it takes effect when the run is brought back",
+        true => "; no process owns the directory, so it takes effect when the run is resumed",
         false => "",
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn send(place: &Place, mut out: Out, options: &Send) -> Done {
 pub(super) fn settle(place: &Place, mut out: Out, options: &Settle) -> Done {
     let promise = Uuid::parse(&options.promise).ok_or_else(|| {
         CliError::Usage(format!(
-            "`{}` is no UUID; `show` lists the promises of a run",
+            "`{}` is not a UUID; `show` lists the promises of a run",
             options.promise
         ))
     })?;
@@ -62,7 +62,7 @@ pub(super) fn settle(place: &Place, mut out: Out, options: &Settle) -> Done {
         (None, Some(value), None) => control.settle(promise, &value)?,
         (None, Some(value), Some(run)) => control.settle_in(run, promise, &value)?,
         (None, None, _) => {
-            return Err(CliError::Usage("neither a value nor `--fail`".into()).into());
+            return Err(CliError::Usage("give a value or `--fail`".into()).into());
         }
     };
     let first = settlement == Settlement::Accepted;

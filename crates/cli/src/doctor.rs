@@ -249,7 +249,7 @@ fn other_kinds(findings: &mut Findings, dir: &Path) {
 }
 
 fn lock(findings: &mut Findings, dir: &Path) {
-    let Some(holder) = holder(dir) else { return findings.ok("in use", "by nobody") };
+    let Some(holder) = holder(dir) else { return findings.ok("in use", "by no process") };
     let next = "to change runs, talk to that process: `send`, `settle`, `cancel` and others do";
     findings.note("in use", holder.to_string(), next);
     let status = match driver::ask(dir, Control::status) {
@@ -266,7 +266,7 @@ fn lock(findings: &mut Findings, dir: &Path) {
         }
         Ok(Status { failed: Some(error), .. }) => {
             let shown = Shown::from(error);
-            let next = "see to the cause, and restart that process: its runs stand still";
+            let next = "remove the cause and restart that process; its runs make no progress";
             findings.bad("process", format!("its log has failed: {}", shown.message), next);
         }
         Ok(status) if status.paused.is_empty() => {
@@ -363,7 +363,7 @@ fn clock(findings: &mut Findings, latest: &str) {
         findings.bad(
             "clock",
             found,
-            "set the clock: sleeps end late, and a run's time stands still until then",
+            "set the clock: sleeps end late, and the clock of a run does not advance until then",
         );
     } else {
         findings.ok("clock", "not before the last record");

@@ -36,7 +36,7 @@ fn list(place: &Place, mut out: Out) -> Done {
                 None
             }
             Heard::Nobody => {
-                let message = format!("{holder} has the log, and does not listen");
+                let message = format!("{holder} owns the directory and does not listen");
                 return Err(TaskError::new(ErrorKind::Unreachable, message).into());
             }
         },

@@ -59,7 +59,7 @@ impl Silence {
     pub(super) fn of_stopped(pid: u32) -> Option<Silence> {
         is_stopped(pid).then(|| Silence {
             pid: Some(pid),
-            why: format!("process {pid} has the log and is stopped"),
+            why: format!("process {pid} owns the directory and is stopped"),
             next: format!("`kill -CONT {pid}` continues it"),
         })
     }
@@ -76,10 +76,10 @@ impl Silence {
         };
         let (why, next) = match turn() {
             Some(turn) => (
-                format!("{name} has the log and does not answer: {turn}"),
+                format!("{name} owns the directory and does not answer: {turn}"),
                 "let that task await something now and then, or do the work in a step",
             ),
-            None => (format!("{name} has the log: {}", error.message()), "try again later"),
+            None => (format!("{name} owns the directory: {}", error.message()), "try again later"),
         };
         Silence { pid, why, next: next.into() }
     }
@@ -99,7 +99,7 @@ impl Silence {
 
     /// The same in one line.
     pub(super) fn text(&self) -> String {
-        format!("{}, so the run stands still; {}", self.why, self.next)
+        format!("{}, so the run makes no progress; {}", self.why, self.next)
     }
 
     /// Adds the same to an object of JSON.

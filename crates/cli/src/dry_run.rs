@@ -85,15 +85,15 @@ pub(super) fn dry_run(place: Place, mut out: Out, named: &[String]) -> Done {
     out.text(Style::Plain, &format!("runs: {live} live, {finished} finished, {removed} removed"))?;
     match &holder {
         Some(holder) => out.text(Style::Busy, &format!("in use by {holder}"))?,
-        None => out.text(Style::Plain, "in use by nobody")?,
+        None => out.text(Style::Plain, "not in use")?,
     }
     for mend in &mending {
-        out.text(Style::Busy, &format!("opening it would mend: {mend}"))?;
+        out.text(Style::Busy, &format!("opening it would repair: {mend}"))?;
     }
     if !has_program && !plans.is_empty() {
         out.text(
             Style::Dim,
-            "as far as the records tell; the program that the runs belong to can tell more",
+            "from the records alone; the program that the runs belong to shows more",
         )?;
     }
     for plan in &plans {

@@ -36,7 +36,7 @@ pub(super) mod exit {
 #[non_exhaustive]
 pub enum CliError {
     /// There is no log in the directory.
-    #[error("there is no log in {} [TFY0060]; give its directory with `--dir`, or by TIFFANY_DIR; to begin one there, {}", .0.display(), driver::start(.0))]
+    #[error("there is no log in {} [TFY0060]; give its directory with `--dir` or TIFFANY_DIR; to create one there, {}", .0.display(), driver::start(.0))]
     NoLog(PathBuf),
     /// Several runs are called so.
     #[error("`{prefix}` is the beginning of several runs: {} [TFY0062]; give more of the UUID", .runs.join(", "))]
@@ -53,7 +53,7 @@ pub enum CliError {
     NeedsProgram(String),
     /// An argument is not JSON.
     #[error(
-        "`{what}` is not JSON: {why} [TFY0064]; texts and names need quotation marks of their own: '\"tea\"', '{{\"item\": \"tea\"}}'"
+        "`{what}` is not JSON: {why} [TFY0064]; strings need quotation marks of their own: '\"tea\"', '{{\"item\": \"tea\"}}'"
     )]
     BadJson {
         /// What was given.
@@ -62,11 +62,11 @@ pub enum CliError {
         why: String,
     },
     /// The check found damage.
-    #[error("{0} [TFY0065]; see what was found above, each with its next step")]
+    #[error("{0} [TFY0065]; each finding above has its next step")]
     Damage(String),
     /// A replay came to another end than the log.
     #[error(
-        "{0} [TFY0066]; bring the program back that wrote the log, or let new code live with old runs by `patched`"
+        "{0} [TFY0066]; use the program that wrote the log, or keep old runs working with `patched`"
     )]
     OtherOutcome(String),
     /// What was typed makes no sense.
@@ -77,7 +77,7 @@ pub enum CliError {
     Output(String),
     /// Runs would not go on with this program.
     #[error(
-        "{0} [TFY0081]; bring the recorded calls back, or let new code live with old runs by `patched`; `replay RUN --ahead` shows where"
+        "{0} [TFY0081]; restore the recorded calls, or keep old runs working with `patched`; `replay RUN --ahead` shows where"
     )]
     WouldDiverge(String),
     /// A run that is to be looked at where it failed did not fail.
@@ -90,7 +90,7 @@ pub enum CliError {
     NoDebugger,
     /// What only a run that goes on can be asked was asked of one that is over.
     #[error(
-        "the run `{0}` is over [TFY0084]; `replay` runs it again, and `replay RUN --step` shows it at any record"
+        "the run `{0}` has ended [TFY0084]; `replay` runs it again, and `replay RUN --step` shows it at any record"
     )]
     IsOver(String),
     /// The answer for a fork cannot be read.
@@ -116,12 +116,12 @@ pub enum CliError {
     },
     /// Questions of a run were denied, because nobody was there to ask.
     #[error(
-        "{0} [TFY0186]; see by `show` what became of the run; ask in a terminal, or let somebody else decide by `--approvals wait`"
+        "{0} [TFY0186]; see with `show` what became of the run; run the command in a terminal, or let another user decide with `--approvals wait`"
     )]
     Denied(String),
     /// A run was to be started, and no process has the directory.
     #[error(
-        "no process has {}, so nobody could run `{function}` [TFY0187]; {}, and submit again; or give `--wait` to a command line that has the function, which runs it here", .dir.display(), driver::start(.dir)
+        "no process owns {}, so nothing could run `{function}` [TFY0187]; {}, and submit again; or use `--wait` with a command line that has the function, which runs it here", .dir.display(), driver::start(.dir)
     )]
     NobodyRuns {
         /// The function.
@@ -139,27 +139,27 @@ pub enum CliError {
     },
     /// A backup is whole, and the log is not.
     #[error(
-        "the backup came to its end, but {0} of the log cannot be read to the end [TFY0123]; `doctor --verify` shows where; what can be read is in the backup, and what an earlier one had is kept"
+        "the backup is complete, but {0} of the log cannot be read to the end [TFY0123]; `doctor --verify` shows where; what can be read is in the backup, and what an earlier one had is kept"
     )]
     DamagedInLog(String),
     /// No process has the log, so there is none whose metrics could be told.
     #[error(
-        "metrics are those of a process, and none has the log in {} [TFY0195]; {}", .0.display(), driver::start(.0)
+        "metrics come from a process, and none owns {} [TFY0195]; {}", .0.display(), driver::start(.0)
     )]
     NobodyMeasures(PathBuf),
     /// Something is left of runs that were removed.
     #[error(
-        "{0} [TFY0205]; if a process has the directory, wait a few seconds and look again; otherwise erase it with `tiffany rm RUN`"
+        "{0} [TFY0205]; if a process owns the directory, wait a few seconds and look again; otherwise erase it with `tiffany rm RUN`"
     )]
     NotErased(String),
     /// Secrets are taken out of what is in the log, by rules that are not known here.
     #[error(
-        "the log in {} is redacted by rules that this command does not have [TFY0212]; name the configuration that has them with `--config FILE`, or use the program that sets them", .0.display()
+        "the log in {} is redacted with rules that this command does not have [TFY0212]; name the configuration that has them with `--config FILE`, or use the program that sets them", .0.display()
     )]
     NeedsRules(PathBuf),
     /// The process that ran a run is gone, and no other one has taken its place.
     #[error(
-        "no process has had {} for some seconds, and run {run} has not ended [TFY0261]; {}, which continues the run; then wait for its end with `tiffany watch {run}`", .dir.display(), driver::start(.dir)
+        "no process has owned {} for some seconds, and run {run} has not ended [TFY0261]; {}, which continues the run; then wait for its end with `tiffany watch {run}`", .dir.display(), driver::start(.dir)
     )]
     NobodyDrives {
         /// The run.
@@ -275,13 +275,13 @@ impl From<TaskError> for Shown {
         // Who types a command does not drive a runtime.
         let next = match error.message() {
             text if text.starts_with("no process has ") => {
-                "start the program that has the functions, or `serve`, and do it again"
+                "start the program that has the functions, or `serve`, and try again"
             }
             text if text.ends_with(UNANSWERED) => {
                 "see with `tiffany doctor` why the process does not answer"
             }
             _ => {
-                "`status` and `doctor` show which process has the directory; do it again when it answers, as the same user, or end it"
+                "`status` and `doctor` show which process owns the directory; try again when it answers, as the same user, or end it"
             }
         };
         Shown { next: next.into(), ..Shown::new(error.code(), &error, exit::IN_USE) }

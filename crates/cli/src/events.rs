@@ -52,7 +52,7 @@ pub(super) fn events(
     let Some(mut watching) = reading.connect(place)? else {
         let mut shown = Shown::from(no_activity());
         let start = driver::start(&place.dir);
-        shown.next = format!("{start}; what is written down of the runs is shown by `log`");
+        shown.next = format!("{start}; `log` shows what is recorded of the runs");
         return Err(Ending::Error(shown));
     };
     if !out.json {
@@ -67,7 +67,7 @@ pub(super) fn events(
                 watching = reading.connect_again(place)?;
                 let told = match reading.epoch == Some(watching.beginning().epoch) {
                     true => "connected again to the same process",
-                    false => "another process has the directory; its numbers begin anew",
+                    false => "another process owns the directory; its numbers start again",
                 };
                 note(&mut out, told, "connected")?;
                 reading.begin(&watching);

@@ -21,7 +21,7 @@ use tiffany_log::{LogError, View};
 
 pub(super) fn fork(place: Place, mut out: Out, at: u64, options: &Fork) -> Done {
     if options.drives {
-        place.need_program("drive a fork to its end")?;
+        place.need_program("driving a fork to its end")?;
     }
     let wanted = wanted(options)?;
     let view = place.look_for(&[&options.run])?;
@@ -46,7 +46,9 @@ pub(super) fn fork(place: Place, mut out: Out, at: u64, options: &Fork) -> Done 
         }))?,
         false => {
             let note = match offline && !options.drives {
-                true => "; no process has the log, so it goes on when the directory is opened",
+                true => {
+                    "; no process owns the directory, so it continues when the directory is opened"
+                }
                 false => "",
             };
             out.text(Style::Good, &format!("{fork}  {id}  forked from {run} at {at}{note}"))?;

@@ -287,7 +287,7 @@ fn tell_blobs(out: &mut Out, collected: &Collected) -> Result<(), Ending> {
     }
     if collected.blobs > 0 {
         let (blobs, bytes) = (count(collected.blobs, "blob"), size(collected.bytes));
-        out.text(Style::Plain, &format!("removed {blobs} that nobody names, {bytes}"))?;
+        out.text(Style::Plain, &format!("removed {blobs} that no run names, {bytes}"))?;
     }
     Ok(())
 }

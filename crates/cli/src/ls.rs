@@ -57,10 +57,11 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
         print(&mut out, &runs, &ids, process)?;
         let still = runs.iter().filter(|run| is_driven(run)).count() as u64;
         if still > 0 && process.is_none() {
-            let (many, stand) =
-                (count(still, "live run"), if still == 1 { "stands" } else { "stand" });
+            let (many, make) =
+                (count(still, "live run"), if still == 1 { "makes" } else { "make" });
             let next = driver::start(&place.dir);
-            let text = format!("no process has the log, so {many} {stand} still; {next}");
+            let text =
+                format!("no process owns the directory, so {many} {make} no progress; {next}");
             out.whole(Style::Dim, &text, 0)?;
         }
     }

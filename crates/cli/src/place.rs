@@ -74,7 +74,7 @@ impl Place {
         match self.has_program() {
             true => Ok(()),
             false => Err(CliError::NeedsProgram(format!(
-                "to {what} takes the code of the runs, and this command line has none"
+                "{what} needs the code of the runs, which this command line does not have"
             ))
             .into()),
         }

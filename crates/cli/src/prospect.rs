@@ -35,7 +35,7 @@ pub(super) fn would_happen(waiting: &Waiting, tid: u64, now: &str) -> (String, b
             }
         }
         (None, About::Until(time)) if time.as_str() <= now => {
-            (format!("{} is over since {}", waiting.call, to_the_second(time)), true)
+            (format!("{} ended at {}", waiting.call, to_the_second(time)), true)
         }
         _ => (waiting.what(), false),
     };

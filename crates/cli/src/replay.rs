@@ -18,7 +18,7 @@ use tiffany::command::{Deeds, Until, Verdict, decode_run};
 use tiffany_log::{LogError, View};
 
 pub(super) fn replay(place: Place, out: Out, options: &Replay) -> Done {
-    place.need_program("replay a run")?;
+    place.need_program("replaying a run")?;
     let replayed = match (&options.file, &options.run) {
         (Some(file), _) => of_file(place, file)?,
         (None, run) => of_log(place, &out, run.as_deref().unwrap_or_default())?,

@@ -11,7 +11,7 @@ use super::summary::count;
 use tiffany::durable::{Check, Checked};
 
 pub(super) fn replay_all(place: Place, mut out: Out, named: &[String]) -> Done {
-    place.need_program("check runs against this program")?;
+    place.need_program("replaying runs")?;
     let view = place.look()?;
     let named = match named.is_empty() {
         true => None,
@@ -48,9 +48,7 @@ pub(super) fn replay_all(place: Place, mut out: Out, named: &[String]) -> Done {
     let runs = |number: u64| count(number, "run");
     if !out.json {
         let style = if apart > 0 { Style::Bad } else { Style::Good };
-        let would = if fit == 1 { "goes" } else { "go" };
-        let not = if apart == 1 { "does" } else { "do" };
-        let text = format!("{} {would} on with this program, {} {not} not", runs(fit), apart);
+        let text = format!("{} can continue with this program, {apart} cannot", runs(fit));
         out.text(style, &text)?;
     }
     out.flush()?;

@@ -24,7 +24,7 @@ use tiffany_records::RunError;
 const PACE: Duration = Duration::from_millis(50);
 
 pub(super) fn resume(place: Place, out: Out, options: &Resume) -> Done {
-    place.need_program("resume runs")?;
+    place.need_program("resuming runs")?;
     drive_runs(place, out, options)
 }
 
@@ -38,13 +38,12 @@ pub(super) fn resume_only(mut place: Place, out: Out, run: Uuid, seconds: Option
 fn drive_runs(place: Place, mut out: Out, options: &Resume) -> Done {
     // Who asks for the end before the first turn is heard, too.
     let stop = stop_flag()?;
-    let limit =
-        match options.seconds {
-            Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
-                CliError::Usage(format!("`--for {seconds}` is no number of seconds"))
-            })?),
-            None => None,
-        };
+    let limit = match options.seconds {
+        Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
+            CliError::Usage(format!("`--for {seconds}` is not a number of seconds"))
+        })?),
+        None => None,
+    };
     let view = place.look()?;
     if let Some(holder) = view.holder() {
         let (dir, owner) = (place.dir.clone(), holder.to_string());

@@ -133,7 +133,7 @@ fn greet(serving: &Serving, json: bool) {
     print(&format!("serving {} as process {}", serving.dir().display(), status.pid));
     print(&format!("  http    {0}  ({0}/docs shows what can be asked)", serving.url()));
     print(&format!("  socket  {}", socket.display()));
-    print(&format!("  runs    {live} go on, {stand_still} paused"));
+    print(&format!("  runs    {live} live, {stand_still} paused"));
     for one in paused.take(MANY) {
         print(&format!("  paused  {}: {}", one.run, one.error));
     }

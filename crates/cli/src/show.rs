@@ -233,7 +233,9 @@ impl Facts {
         fact("function", &summary.function, Style::Plain)?;
         match (summary.state, self.process) {
             (driven, None) if driven.is_driven() => {
-                let still = format!("{state}, but no process has the log, so the run stands still");
+                let still = format!(
+                    "{state}, but no process owns the directory, so the run makes no progress"
+                );
                 fact("state", &still, Style::Bad)?;
                 fact("next", &driver::start(&self.dir), Style::Bad)?;
             }

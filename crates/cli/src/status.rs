@@ -20,7 +20,7 @@ pub(super) fn status(place: &Place, mut out: Out) -> Done {
         Heard::Nobody => {
             let shown = Shown {
                 code: ErrorKind::Unreachable.code().into(),
-                message: format!("no process has the log in {}", place.dir.display()),
+                message: format!("no process owns {}", place.dir.display()),
                 next: driver::start(&place.dir),
                 exit: exit::IN_USE,
             };
@@ -80,7 +80,7 @@ fn print(out: &mut Out, status: &Status) -> Result<(), Ending> {
         out.text(Style::Plain, &format!("http       {url}"))?;
     }
     out.text(Style::Plain, &format!("functions  {functions}"))?;
-    out.text(Style::Plain, &format!("runs       {live} go on, {} paused", paused.len()))?;
+    out.text(Style::Plain, &format!("runs       {live} live, {} paused", paused.len()))?;
     for paused in paused {
         let (run, error) = (paused.run, &paused.error);
         let text = format!("paused     {run}: {} [{}]", error.message(), error.code());

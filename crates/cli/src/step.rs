@@ -20,7 +20,7 @@ use tiffany_records::redact;
 use tiffany_records::tasks::error_text;
 
 pub(super) fn step(place: Place, mut out: Out, name: &str, options: &StepPlace) -> Done {
-    place.need_program("step through a run")?;
+    place.need_program("stepping through a run")?;
     let view = place.look_for(&[name])?;
     let run = find_kept(&view, name)?;
     let mut travel = TimeTravel::in_room(place.rehearsal_room()?, &view, run)?;

@@ -47,8 +47,7 @@ fn look(
         return found.stuck.iter().try_for_each(print::json).map(|()| 0);
     }
     if found.stuck.is_empty() {
-        let go = if found.looked_at == 1 { "goes" } else { "go" };
-        print::line_of(&format!("no task is stuck in {} that {go} on", runs(found.looked_at)))?;
+        print::line_of(&format!("no task is stuck in {}", live_runs(found.looked_at)))?;
     } else {
         let rows: Vec<Vec<String>> = found.stuck.iter().map(row).collect();
         print::table(&["FOR", "RUN", "FUNCTION", "TASK", "WAITS FOR", "AT"], &rows)?;
@@ -68,11 +67,15 @@ fn keeps(turn: &LongTurn, as_json: bool) -> Result<u8, GuestError> {
     if as_json {
         return print::json(turn).map(|()| 0);
     }
-    print::line_of(&format!("{turn}, and nothing else goes on meanwhile"))?;
+    print::line_of(&format!("{turn}, and nothing else runs meanwhile"))?;
     print::line_of(
         "next: end the process, which loses nothing, and put the long work into a step",
     )?;
     Ok(0)
+}
+
+fn live_runs(count: usize) -> String {
+    format!("{count} live run{}", if count == 1 { "" } else { "s" })
 }
 
 fn runs(count: usize) -> String {

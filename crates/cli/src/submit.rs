@@ -128,7 +128,7 @@ fn for_who_submits(error: TaskError) -> Ending {
              let the program register it, or in Python give the file that has it by `--app` to `serve`",
         ),
         ErrorKind::Unreadable => {
-            Some("correct `--input`; `status --json` tells what each function takes")
+            Some("correct `--input`; `status --json` shows what each function takes")
         }
         _ => None,
     };

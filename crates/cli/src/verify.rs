@@ -125,7 +125,9 @@ impl Check {
             self.damaged.extend(recovery.losses.iter().map(|loss| (None, loss.clone().into())));
             self.notes.extend(super::dry_run::mending(recovery));
         }
-        self.notes.extend(recovery.stray.iter().map(|name| format!("wal/{name} is no run's file")));
+        self.notes.extend(
+            recovery.stray.iter().map(|name| format!("wal/{name} is not the file of a run")),
+        );
     }
 
     /// Blobs that no line names: left over, but they must be whole if they are ever named again.

@@ -164,7 +164,7 @@ fn driven(dir: &Path) -> Driven {
     let stands_still = match pid {
         None => {
             let next = driver::start(dir);
-            Some(format!("no process has the log, so the run stands still; {next}"))
+            Some(format!("no process owns the directory, so the run makes no progress; {next}"))
         }
         Some(pid) => Silence::of_stopped(pid).map(|silence| silence.text()),
     };
@@ -231,7 +231,7 @@ fn end(place: &Place, mut out: Out, run: Uuid, live: &Live, denied: usize) -> Do
         }
         Ok(_) if denied > 0 => {
             let many = super::summary::count(denied as u64, "question");
-            let message = format!("{many} of run {run} denied, as nobody was there to ask");
+            let message = format!("{many} of run {run} denied, because no person could be asked");
             Err(CliError::Denied(message).into())
         }
         Ok(_) => out.end(0),
@@ -267,7 +267,7 @@ impl Showing {
         }
         let text = match (&process.stands_still, process.pid) {
             (Some(why), _) => why.clone(),
-            (None, Some(pid)) => format!("process {pid} has the log, and the run goes on"),
+            (None, Some(pid)) => format!("process {pid} owns the directory, and the run continues"),
             (None, None) => return Ok(()),
         };
         match self.manner {

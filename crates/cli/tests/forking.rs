@@ -213,7 +213,7 @@ fn through_the_process_that_has_the_directory() {
     assert_eq!(show(&home, "tea")["promises"][0]["promise"], json!(promise));
     // Refused there, allowed there.
     let other = home.run(&["fork", "tea", "--at", &at, "--id", "other"]).ok().stdout;
-    assert!(!other.contains("no process has the log"), "{other}");
+    assert!(!other.contains("no process owns the directory"), "{other}");
     home.run(&["settle", &promise, "true", "--run", "other"]).ok();
     home.until("it is not paused", || show(&home, "other")["state"] == "paused");
     home.run(&["fork", "other", "--allow", "make"]).ok();
@@ -249,5 +249,5 @@ fn what_makes_no_sense_is_told_and_leaves_nothing() {
     home.run(&["fork", "tea", "--allow", "price"]).failed(1, "TFY0032");
     assert_eq!(home.run(&["ls", "--json"]).ok().lines().len(), 1);
     let odd = home.run(&["fork", "tea", "--at", &at, "--set-reply", "text.json", "--as-is"]).ok();
-    assert!(odd.stdout.contains("no process has the log"), "{}", odd.stdout);
+    assert!(odd.stdout.contains("no process owns the directory"), "{}", odd.stdout);
 }

@@ -92,7 +92,7 @@ fn blobs_go_with_the_run_that_names_them() {
     assert_eq!(done["summary"]["blobs"], json!(0), "{done}");
     assert_eq!(blobs(), 1);
     let said = home.run(&["rm", "large"]).ok().stdout;
-    assert!(said.contains("removed 1 blob that nobody names"), "{said}");
+    assert!(said.contains("removed 1 blob that no run names"), "{said}");
     assert_eq!(blobs(), 0);
     home.run(&["doctor", "--verify"]).ok();
 }

@@ -134,7 +134,7 @@ fn commands_that_wait_say_that_the_process_is_stopped() {
     }
     let watched = &commands[2].1;
     home.until("the run does not go on", || {
-        std::fs::read_to_string(watched).unwrap().contains("and the run goes on")
+        std::fs::read_to_string(watched).unwrap().contains("and the run continues")
     });
 }
 
@@ -244,7 +244,7 @@ fn questions_are_listed_and_decided_where_nobody_has_the_directory() {
     home.run(&["approve", "r-1/999"]).failed(1, "TFY0181");
     let half = ["approve", "r-1", "--choice", "half", "--because", "half full", "--as", "Ada"];
     let told = home.run(&half).ok().stdout;
-    assert!(told.contains("`half`, by Ada: half full; no process has the log"), "{told}");
+    assert!(told.contains("`half`, by Ada: half full; no process owns the directory"), "{told}");
     // Who comes later by the name of the run is told who was first, when, and what was said.
     let late = home.run(&["approve", "r-1", "--choice", "all"]).failed(1, "TFY0182").stderr;
     let first = "`r-1/2` is decided: Ada said `half` at 20";
@@ -254,7 +254,7 @@ fn questions_are_listed_and_decided_where_nobody_has_the_directory() {
         (&rejected["decided"]["choice"], &rejected["offline"]),
         (&"no".into(), &true.into())
     );
-    assert_eq!(home.run(&["approve"]).ok().stdout, "nobody waits for an approval\n");
+    assert_eq!(home.run(&["approve"]).ok().stdout, "no questions are open\n");
     home.run(&["approve", "--reject"]).failed(1, "TFY0181");
     home.run(&["approve", "--reject", "n-1"]).failed(1, "TFY0181");
 
@@ -380,10 +380,11 @@ fn a_run_that_no_process_has_is_not_taken_for_one_that_goes_on() {
     machine.until("\"waiting\"");
     first.kill();
 
-    let still = "no process has the log, so ";
+    let still = "no process owns the directory, so ";
     let next = "start `tiffany serve --app FILE --dir orders` (Python)";
-    watching
-        .until("so the run stands still; start `tiffany serve --app FILE --dir orders` (Python)");
+    watching.until(
+        "so the run makes no progress; start `tiffany serve --app FILE --dir orders` (Python)",
+    );
     machine.until("\"pid\":null");
     for command in [&["ls"][..], &["ls", "--active"], &["show", "n-1"]] {
         let text = home.run(command).ok().stdout;
@@ -398,7 +399,7 @@ fn a_run_that_no_process_has_is_not_taken_for_one_that_goes_on() {
     home.run(&["ls", "--active", "n-1"]).failed(4, "TFY0043");
 
     let second = home.hold("nap", "n-1", "600", "");
-    let taken = format!("process {} has the log, and the run goes on", second.0.id());
+    let taken = format!("process {} owns the directory, and the run continues", second.0.id());
     watching.until(&taken);
     machine.until(&format!("\"pid\":{}", second.0.id()));
     home.run(&["cancel", "n-1"]).ok();
@@ -424,7 +425,10 @@ fn an_input_comes_from_a_file_or_standard_input() {
 
 #[track_caller]
 fn is_denied(home: &Home, id: &str, ran: &Ran) {
-    assert!(ran.stderr.contains("denied, as nobody is there to ask: Refund 40 EUR?"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("denied, because no person can be asked: Refund 40 EUR?"),
+        "{ran:?}"
+    );
     let [decision] = &decisions(home, id)[..] else { panic!("one decision") };
     assert_eq!(decision["answer"]["choice"], "none");
     assert!(decision["answer"]["uid"].is_u64(), "{decision}");
@@ -500,7 +504,7 @@ fn tasks_that_wait_for_long_are_listed_with_what_for() {
     let stuck = |home: &Home| home.run(&["ls", "--stuck", "--after", "0s", "--json"]).ok().lines();
     home.until("nobody waits for news", || stuck(&home).iter().any(|one| one["kind"] == "message"));
     let told = home.run(&["ls", "--stuck"]).ok().stdout;
-    assert_eq!(told, "no task is stuck in 1 run that goes on\n");
+    assert_eq!(told, "no task is stuck in 1 live run\n");
     // Where no process has the log, the records tell it.
     let before = stuck(&home);
     holder.kill();
@@ -522,7 +526,7 @@ fn tasks_that_wait_for_long_are_listed_with_what_for() {
 fn what_goes_on_is_listed_with_its_tasks() {
     let home = Home::golden();
     let nothing = home.run(&["ls", "--active"]).ok().stdout;
-    assert!(nothing.contains("nothing goes on: 3 live runs stand still"), "{nothing}");
+    assert!(nothing.contains("nothing is running: 3 live runs make no progress"), "{nothing}");
     let nobody = home.run(&["ls", "--active", "--json"]).ok().lines().remove(0);
     assert_eq!((&nobody["pid"], &nobody["live"]), (&Value::Null, &3.into()));
     home.run(&["ls", "--active", "nap-2"]).failed(4, "TFY0043");
@@ -544,7 +548,7 @@ fn what_goes_on_is_listed_with_its_tasks() {
         home.run(&["ls", "--active", "--function", "other"])
             .ok()
             .stdout
-            .contains("nothing goes on")
+            .contains("nothing is running")
     );
     let tasks = home.run(&["ls", "--active", "f", "--json"]).ok().lines();
     let sleeper = tasks.iter().find(|task| task["name"] == "sleeper").unwrap();
@@ -591,7 +595,7 @@ fn who_has_the_directory_is_told_with_what_it_can_run() {
     assert!(functions.any(|function| function["name"] == "refund"), "{status}");
     assert_eq!((&status["paused"], &status["failed"]), (&Value::Array(vec![]), &Value::Null));
     let text = home.run(&["status"]).ok().stdout;
-    assert!(text.contains("runs       1 go on, 0 paused\n"), "{text}");
+    assert!(text.contains("runs       1 live, 0 paused\n"), "{text}");
     assert!(text.contains(&format!("process    {}, tiffany", holder.0.id())), "{text}");
 }
 

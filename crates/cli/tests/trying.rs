@@ -19,7 +19,7 @@ fn a_sleep_that_is_over_goes_on() {
     home.start("nap", "long", "3600", "0.2").ok();
     home.until("it is never over", || tried(&home, "short").len() == 1);
     let short = tried(&home, "short");
-    assert!(short[0].starts_with("task 1: sleep is over since 20"), "{short:?}");
+    assert!(short[0].starts_with("task 1: sleep ended at 20"), "{short:?}");
     let long = tried(&home, "long");
     assert!(long[0].starts_with("task 1: sleep until 20"), "{long:?}");
     assert_eq!(long[1], WAITS);

@@ -56,7 +56,7 @@ impl Event<'_> {
                 (CYAN, format!("daemon {process} (pid {pid}) begins"))
             }
             Event::GoesOn { process, pid, records } => {
-                (CYAN, format!("daemon {process} (pid {pid}) goes on after {records} records"))
+                (CYAN, format!("daemon {process} (pid {pid}) continues after {records} records"))
             }
             Event::Did { process, what, again: false } => {
                 (0, format!("  daemon {process}: {what}"))
@@ -102,7 +102,7 @@ pub(super) fn play(
     };
     show.say("A daemon plans a trip (the run `summer`) by tasks that work at the same time. It is killed three times, and each time another")?;
     show.say(
-        "one reads the log and goes on. A ledger in a process of its own sees what is done.\n",
+        "one reads the log and continues. A ledger in a process of its own records what is done.\n",
     )?;
     let ledger = show.start("ledger")?;
     let (daemon, gaps) = show.run()?;
@@ -315,7 +315,7 @@ impl Show<'_> {
     /// Keeps the page open.
     fn linger(&mut self) -> Result<(), DaemonError> {
         let url = self.paint(BOLD, &format!("http://{}", self.address));
-        self.say(&format!("\nThe daemon goes on at {url}: a refund waits there for you, an import has failed. Ctrl-C ends it."))?;
+        self.say(&format!("\nThe daemon keeps running at {url}: a refund waits there for you, an import has failed. Ctrl-C ends it."))?;
         while !self.stop.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(50));
         }

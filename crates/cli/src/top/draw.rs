@@ -339,7 +339,7 @@ fn about(top: &Top, task: &TaskStanding) -> Vec<Line<'static>> {
 fn frames(top: &Top, tid: u64, told: &Value) -> Vec<Line<'static>> {
     let tasks = told["tasks"].as_array().cloned().unwrap_or_default();
     let Some(task) = tasks.iter().find(|task| task["tid"] == tid) else {
-        return vec![Line::from(dim(top, "  no stack: the task is over"))];
+        return vec![Line::from(dim(top, "  no stack: the task has ended"))];
     };
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut lines = vec![Line::from(dim(top, "  stack, as a replay has it"))];
@@ -380,8 +380,8 @@ fn listed(top: &Top) -> String {
     }
     let what = match top.listed {
         Listed::All => "all runs",
-        Listed::GoOn => "runs that go on",
-        Listed::Failed => "runs that failed or stand still",
+        Listed::GoOn => "live runs",
+        Listed::Failed => "runs that failed or can't continue",
     };
     let by = match top.sort {
         SortBy::Started => "started",
