@@ -23,9 +23,12 @@ pub(super) use looking::{
 };
 pub(super) use tiffany::control::State;
 
+/// What `--version` shows: the version and the build id (see `build.rs`).
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (build ", env!("TIFFANY_BUILD"), ")");
+
 /// Looks at a log directory of durable runs, and changes what waits there.
 #[derive(Debug, Parser)]
-#[command(name = "tiffany", version, disable_help_subcommand = true, infer_long_args = false)]
+#[command(name = "tiffany", version = VERSION, disable_help_subcommand = true, infer_long_args = false)]
 #[command(
     after_help = "First steps: `serve` hosts the runs of a directory, `submit` starts one, `watch` shows it, `approve` answers what it asks, and `ls`, `show` and `log` tell what happened."
 )]
