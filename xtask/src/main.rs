@@ -41,7 +41,7 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "wheel",
-        what: "the Python package, as a wheel in target/wheels",
+        what: "the Python package, as a wheel in target/wheels (arguments: x86_64, aarch64, for portable ones)",
         run: python::wheel,
     },
     Chore {

@@ -50,11 +50,43 @@ pub(crate) fn node_place(shop: &Shop) -> PathBuf {
     home(shop).join("node/bin")
 }
 
-/// The wheel as it is given to people, in `target/wheels`.
-pub(crate) fn wheel(shop: &Shop, _: &[String]) -> Result<(), String> {
+/// The architectures that portable wheels are built for.
+const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
+
+/// The wheel as users get it, without debug information. With no arguments: for this machine, in `target/wheels`. With
+/// architectures: portable wheels, in `target/wheels-portable`.
+pub(crate) fn wheel(shop: &Shop, architectures: &[String]) -> Result<(), String> {
     let python = find(shop)?;
-    let wheel = build(shop, &python, &shop.target().join("wheels"), &["--release"])?;
+    if !architectures.is_empty() {
+        return portable_wheels(shop, &python, architectures);
+    }
+    let wheel = build(shop, &python, &shop.target().join("wheels"), &["--profile", "dist"])?;
     println!("\nthe wheel is {0}; `pip install {0}` installs it", wheel.display());
+    Ok(())
+}
+
+/// Wheels for the oldest glibc that Rust supports. zig, from its package on PyPI, compiles the C code and links.
+fn portable_wheels(shop: &Shop, python: &Python, architectures: &[String]) -> Result<(), String> {
+    let unknown = architectures.iter().find(|name| !ARCHITECTURES.contains(&name.as_str()));
+    if let Some(unknown) = unknown {
+        let known = ARCHITECTURES.join(", ");
+        return Err(format!("no wheels are built for `{unknown}`; there are {known}"));
+    }
+    let tools = venv(shop, python, "wheel")?;
+    let to = shop.target().join("wheels-portable");
+    for architecture in architectures {
+        let target = format!("{architecture}-unknown-linux-gnu");
+        let mut add = Command::new("rustup");
+        add.current_dir(&shop.root).args(["target", "add", &target]);
+        shop.step(&format!("Rust for {target}"), &mut add)?;
+        let mut maturin = tools.command(shop, "maturin");
+        maturin.args(["build", "--quiet", "--profile", "dist", "--zig", "--target", &target]);
+        maturin.args(["--compatibility", "manylinux2014", "--out"]).arg(&to);
+        maturin.arg("--interpreter").arg(&python.program);
+        maturin.env("CARGO_ZIGBUILD_PYTHON_PATH", tools.0.join("bin/python"));
+        shop.step(&format!("the wheel for {architecture}"), &mut maturin)?;
+    }
+    println!("\nthe wheels are in {}", to.display());
     Ok(())
 }
 

@@ -80,6 +80,11 @@ fn help_and_version_are_no_errors() {
         let ran = home.run(arguments).ok();
         assert!(!ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
     }
+    let version = home.run(&["--version"]).ok().stdout;
+    let build =
+        version.trim().strip_prefix(concat!("tiffany ", env!("CARGO_PKG_VERSION"), " (build "));
+    let build = build.and_then(|build| build.strip_suffix(')'));
+    assert!(build.is_some_and(|build| !build.is_empty()), "{version}");
     let nothing = home.run(&[]);
     assert_eq!(nothing.code, 2, "{nothing:?}");
 }

@@ -24,9 +24,12 @@ pub(super) use steer::{Approve, Cancel, Decide, Doubt, DoubtCommand, Hold, Query
 pub(super) use tiffany::control::State;
 pub(super) use time_travel::{CaptureOptions, Fork, Replay, StepPlace};
 
+/// What `--version` shows: the version and the build id (see `build.rs`).
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (build ", env!("TIFFANY_BUILD"), ")");
+
 /// Start, watch, steer and replay durable runs
 #[derive(Debug, Parser)]
-#[command(name = "tiffany", version, disable_help_subcommand = true, infer_long_args = false)]
+#[command(name = "tiffany", version = VERSION, disable_help_subcommand = true, infer_long_args = false)]
 #[command(
     after_help = "First steps: `serve` hosts the runs of a directory, `submit` starts one, `watch` shows it, `approve`\nanswers its questions, and `ls`, `show` and `log` report what happened. `COMMAND --help` describes a command."
 )]

@@ -256,6 +256,7 @@ impl Race {
 
 /// Cancels a task. It never blocks. The task gets `Cancelled` at its yield, and may clean up.
 ///
+/// >>> from tiffany.errors import TaskCancelledError
 /// >>> async def child():
 /// ...     try:
 /// ...         await sleep(60)

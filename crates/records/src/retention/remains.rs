@@ -60,7 +60,7 @@ impl Remains {
     }
 
     /// About how many bytes it has.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.start.len() + self.end.as_ref().map_or(0, String::len) + 180
     }
 

@@ -134,7 +134,7 @@ impl Pruned {
         }
         let sizes: Vec<(Uuid, u64)> = batch
             .iter()
-            .map(|remains| (remains.run, remains.bytes.saturating_sub(remains.len() as u64)))
+            .map(|remains| (remains.run, remains.bytes.saturating_sub(remains.size() as u64)))
             .collect();
         let outcomes = each(ask, Request::Compact { remains: batch })?;
         for ((run, saved), outcome) in sizes.into_iter().zip(outcomes) {

@@ -19,7 +19,7 @@ use crate::run_log::journal::Journal;
 use crate::run_log::log::{CommitTime, Log};
 use crate::run_log::page::Page;
 use crate::run_log::replay::decoded_log::Begun;
-use crate::run_log::replay::replay::Replay;
+use crate::run_log::replay::matcher::Replay;
 use crate::runtime::Runtime;
 use crate::runtime::branch::Branch;
 use crate::runtime::commit::AfterCommit;

@@ -31,7 +31,7 @@ use crate::run_log::replay::decoded_log;
 use crate::run_log::replay::decoded_log::{DecodedLog, Told, What};
 use crate::run_log::replay::divergence::{Cause, Divergence, Trial};
 use crate::run_log::replay::halt::Halt;
-use crate::run_log::replay::replay::Replay;
+use crate::run_log::replay::matcher::Replay;
 use crate::runtime::Runtime;
 use crate::runtime::branch::Branch;
 use crate::runtime::durable::{Durable, DurableState};

@@ -5,7 +5,7 @@ use tiffany_kernel::{About, CallRecord, ErrorKind, Site, TaskError, Tid};
 
 use crate::program::language::Language;
 use crate::run_log::replay::decoded_log::{Beginning, DecodedLog, Recorded};
-use crate::run_log::replay::replay::{about_text, differs};
+use crate::run_log::replay::matcher::{about_text, differs};
 use tiffany_records::call_words::call_shown;
 use tiffany_records::redact::Redactions;
 

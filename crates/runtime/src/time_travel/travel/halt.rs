@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tiffany_kernel::{CallKind, CallRef, Order, RunId, TaskError, Tid};
 
 use crate::run_log::replay::halt::Halt;
-use crate::run_log::replay::replay::Replay;
+use crate::run_log::replay::matcher::Replay;
 use crate::runtime::Runtime;
 use crate::time_travel::travel::history::History;
 use tiffany_records::call_words::call_shown;
