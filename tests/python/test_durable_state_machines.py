@@ -176,6 +176,41 @@ def test_the_log_of_many_calls_stays_short(tmp_path: Path) -> None:
     assert file.stat().st_size < 60_000
 
 
+@step
+def work(number: int) -> int:
+    time.sleep(0 if number < 3 else 0.1)
+    return number
+
+
+@state_machine(name="shifts")
+@dataclass
+class Shifts:
+    """Works and sleeps in turn."""
+
+    worked: int = 0
+    sleeps: bool = False
+
+    def wants(self) -> Any:
+        if self.worked == 6:
+            return Done(self.worked)
+        return Sleep(0.01) if self.sleeps else work(self.worked)
+
+    def take(self, answer: Any) -> None:
+        self.worked += not self.sleeps
+        self.sleeps = not self.sleeps
+
+
+@pytest.mark.parametrize("every", [4, 5, 6])
+def test_a_run_whose_generation_began_in_a_sleep_is_resumed(every: int, tmp_path: Path) -> None:
+    for _ in range(4):
+        with Runtime(wal=tmp_path, snapshot_every=every) as runtime:
+            runtime.submit(Shifts, id="shifts")
+            runtime.run(tiffany.sleep(0.05))
+            assert runtime.paused() == []
+    with Runtime(wal=tmp_path, snapshot_every=every) as runtime:
+        assert runtime.wait(runtime.submit(Shifts, id="shifts")) == 6
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_between_snapshots_it_goes_on_from_the_last_one(seed: int, tmp_path: Path) -> None:
     out = kill_until_over("programs/machine.py", tmp_path, "150", seed=seed)

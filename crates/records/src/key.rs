@@ -125,6 +125,20 @@ pub fn run_id(id: &str) -> Uuid {
     Uuid::from_random(u128::from_be_bytes(bits))
 }
 
+/// An error if an id cannot be told from another run: because it is the UUID of one, or because its own UUID is the
+/// id of one. Whatever takes the name of a run takes ids and UUIDs.
+pub fn refuse_ambiguous(id: &str, knows: impl Fn(Uuid) -> bool) -> Result<(), TaskError> {
+    let own = run_id(id);
+    let message = if Uuid::parse(id).is_some_and(|other| other != own && knows(other)) {
+        format!("the id `{id}` is the UUID of another run")
+    } else if knows(run_id(&own.to_string())) {
+        format!("the id `{id}` has the UUID {own}, and another run has that for its id")
+    } else {
+        return Ok(());
+    };
+    Err(TaskError::new(ErrorKind::OtherRun, message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,18 +167,4 @@ mod tests {
         received.retain(|_| false);
         assert!(!received.has(key(1, 1)));
     }
-}
-
-/// An error if an id cannot be told from another run: because it is the UUID of one, or because its own UUID is the
-/// id of one. Whatever takes the name of a run takes ids and UUIDs.
-pub fn refuse_ambiguous(id: &str, knows: impl Fn(Uuid) -> bool) -> Result<(), TaskError> {
-    let own = run_id(id);
-    let message = if Uuid::parse(id).is_some_and(|other| other != own && knows(other)) {
-        format!("the id `{id}` is the UUID of another run")
-    } else if knows(run_id(&own.to_string())) {
-        format!("the id `{id}` has the UUID {own}, and another run has that for its id")
-    } else {
-        return Ok(());
-    };
-    Err(TaskError::new(ErrorKind::OtherRun, message))
 }

@@ -116,7 +116,7 @@ impl Pruned {
                 Ok(None) => self.unchanged.push(*run),
                 Err(error) => self.refused.push((*run, compaction_failed(*run, error))),
             }
-            let left: usize = batch.iter().map(Remains::len).sum();
+            let left: usize = batch.iter().map(Remains::size).sum();
             let read: u64 = batch.iter().map(|remains| remains.bytes).sum();
             let is_full = batch.len() >= COMPACTED || left >= REMAINS || read >= READ;
             if is_full || at + 1 == runs.len() {

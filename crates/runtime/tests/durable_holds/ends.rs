@@ -53,7 +53,11 @@ fn a_released_run_ends_later_than_it_was_released() {
 }
 
 async fn naps(_: ()) -> Result<(), TaskError> {
-    step("nap", || Ok::<(), String>(std::thread::sleep(ms(60)))).await
+    let nap = || {
+        std::thread::sleep(ms(60));
+        Ok::<(), String>(())
+    };
+    step("nap", nap).await
 }
 
 /// A task whose cleanup never ends: it starts another one of its kind, and another one.
