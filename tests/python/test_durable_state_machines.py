@@ -200,12 +200,16 @@ class Shifts:
         self.sleeps = not self.sleeps
 
 
+async def moment() -> None:
+    await tiffany.sleep(0.06)
+
+
 @pytest.mark.parametrize("every", [4, 5, 6])
 def test_a_run_whose_generation_began_in_a_sleep_is_resumed(every: int, tmp_path: Path) -> None:
     for _ in range(4):
         with Runtime(wal=tmp_path, snapshot_every=every) as runtime:
             runtime.submit(Shifts, id="shifts")
-            runtime.run(tiffany.sleep(0.05))
+            runtime.run(moment())
             assert runtime.paused() == []
     with Runtime(wal=tmp_path, snapshot_every=every) as runtime:
         assert runtime.wait(runtime.submit(Shifts, id="shifts")) == 6
