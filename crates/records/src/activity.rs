@@ -348,7 +348,7 @@ impl Wanted {
 /// Where a stream begins: which hub it is, and the number of its next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beginning {
-    /// The hub's [epoch].
+    /// The hub's epoch, which another process doesn't have.
     pub epoch: u64,
     /// The number that its next event will have.
     pub next_seq: u64,

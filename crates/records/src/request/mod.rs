@@ -164,7 +164,7 @@ pub enum Request {
         #[serde(with = "text")]
         run: Uuid,
     },
-    /// Of runs that are over this is to be left: [`Answer::Each`]. [`Keeper`](crate::retention::Keeper) makes it.
+    /// Of runs that are over this is to be left: [`Answer::Each`]. The runtime's `Keeper` makes it.
     #[doc(hidden)]
     Compact { remains: Vec<Remains> },
     /// Blobs that nobody names go: [`Answer::Collection`].
@@ -410,8 +410,8 @@ pub enum Answer {
     Lost(Lost),
     /// The number of a collection, and what came of it if it is over.
     Collection(u64, Option<Collected>),
-    /// It was done, and there is something to say about it. [`Control`](super::Control) gives the answer, and the
-    /// warning to [`on_warning`](super::Control::on_warning).
+    /// It was done, and there is something to say about it. `Control` returns the answer, and gives the
+    /// warning to its `on_warning`.
     Warned {
         /// The answer.
         answer: Box<Answer>,

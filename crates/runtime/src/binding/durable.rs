@@ -181,7 +181,7 @@ pub fn asking(
     }
 }
 
-/// Begins the run anew with this input, which is JSON: see [`continue_as`](crate::runtime::continuation::continue_as).
+/// Begins the run anew with this input, which is JSON: see [`continue_as`](crate::durable::continue_as).
 #[track_caller]
 pub fn continue_as(input: &str) -> TryCall<Reply> {
     continue_with(input)

@@ -21,7 +21,7 @@ const YES_OR_NO: [&str; 2] = ["yes", "no"];
 /// The question is open until a person decides it: with `tiffany approve`, by
 /// [`Control::resolve`](crate::control::Control::resolve) or [`Runtime::resolve`](crate::runtime::Runtime::resolve). The first answer holds. A rejection is an
 /// answer and no error, unless that is asked for by [`granted`](Approval::granted). If nobody answers in [time](Approve::timeout), that is the error
-/// [`ApprovalTimedOut`](ErrorKind::ApprovalTimedOut).
+/// [`ApprovalTimedOut`](crate::ErrorKind::ApprovalTimedOut).
 ///
 /// ```
 /// use std::time::Duration;

@@ -110,7 +110,7 @@ impl Chunks {
 }
 
 impl Attempt {
-    /// Shows a piece of what was made so far to who watches, by [`Builder::on_chunk`](crate::runtime::builder::Builder::on_chunk) or in the [activity log](crate::activity), as output. It is not written down, waits for
+    /// Shows a piece of what was made so far to who watches, by [`Builder::on_chunk`](crate::runtime::builder::Builder::on_chunk) or in the [activity log](crate::pal), as output. It is not written down, waits for
     /// nobody, and counts as a sign of life. An error says that the value cannot be shown: it has no form in JSON.
     pub fn chunk(&self, value: &impl Serialize) -> Result<(), StepError> {
         self.heartbeat();

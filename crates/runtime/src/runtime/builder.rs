@@ -402,7 +402,7 @@ impl Builder {
         self
     }
 
-    /// How much of [what runs are doing](crate::activity) is remembered for those who watch.
+    /// How much of [what runs are doing](crate::pal) is remembered for those who watch.
     pub fn activity(mut self, settings: crate::activity::settings::Settings) -> Builder {
         self.activity = settings;
         self
