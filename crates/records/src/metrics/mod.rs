@@ -16,14 +16,13 @@ pub use text::CONTENT_TYPE;
 /// What a runtime has counted up to now. [`Display`](fmt::Display) writes it as Prometheus reads it.
 ///
 /// ```
-/// use tiffany::Runtime;
+/// use tiffany_records::metrics::{Family, Kind, Reading, Snapshot};
 ///
-/// let mut runtime = Runtime::new()?;
-/// runtime.run(async {})?;
-/// let metrics = runtime.metrics();
-/// assert_eq!(metrics.value("tiffany_runs_started_total", &[("kind", "ephemeral")]), Some(1.0));
-/// assert!(metrics.to_string().contains("# TYPE tiffany_runs_started_total counter\n"));
-/// # Ok::<(), tiffany::RunError>(())
+/// let mut mails = Family::new("mails_total", Kind::Counter, "Mails that were sent.");
+/// mails.add(&[("to", "ada")], Reading::Value(3.0));
+/// let metrics = Snapshot { families: vec![mails] };
+/// assert_eq!(metrics.value("mails_total", &[("to", "ada")]), Some(3.0));
+/// assert!(metrics.to_string().contains("# TYPE mails_total counter\n"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -143,7 +142,7 @@ impl Family {
     /// A metric without values yet. What is not made by Tiffany itself should not begin with `tiffany_`.
     ///
     /// ```
-    /// use tiffany::metrics::{Family, Kind, Reading};
+    /// use tiffany_records::metrics::{Family, Kind, Reading};
     ///
     /// let mut mails = Family::new("mails_total", Kind::Counter, "Mails that were sent.");
     /// mails.add(&[("to", "ada")], Reading::Value(3.0));

@@ -287,18 +287,10 @@ impl Approval {
     /// What a handler or a test answers in the place of a person.
     ///
     /// ```
-    /// use tiffany::testing::TestScheduler;
-    /// use tiffany::{Approval, Reply, Runtime, SystemCall, Value, Verdict, approve, handler};
+    /// use tiffany_records::request::Approval;
     ///
-    /// let yes = handler("yes", |call, _| match call {
-    ///     SystemCall::Approve(_) => {
-    ///         Verdict::Answer(Reply::Value(Value::new(Approval::new("yes", "a test"))))
-    ///     }
-    ///     _ => Verdict::Pass,
-    /// });
-    /// let mut test = TestScheduler::with(Runtime::builder().handler(yes));
-    /// let answer = test.run(async { approve("Ship?").await }).unwrap();
-    /// assert!(answer.unwrap().is("yes"));
+    /// let answer = Approval::new("yes", "a test");
+    /// assert!(answer.is("yes") && answer.granted().is_ok());
     /// ```
     pub fn new(choice: impl Into<String>, by: impl Into<String>) -> Approval {
         let (choice, by) = (choice.into(), by.into());
@@ -307,11 +299,11 @@ impl Approval {
 
     /// The same, if it is no rejection. That is the error [`Rejected`](ErrorKind::Rejected) then, which says who said so and why.
     ///
-    /// ```no_run
-    /// # use tiffany::{TaskError, approve};
-    /// # async fn deploy() -> Result<(), TaskError> {
-    /// approve("Deploy to production?").await?.granted()?;
-    /// # Ok(()) }
+    /// ```
+    /// use tiffany_records::request::Approval;
+    ///
+    /// let rejected = Approval { rejected: true, ..Approval::new("no", "Ada") };
+    /// assert!(rejected.granted().is_err());
     /// ```
     pub fn granted(self) -> Result<Approval, TaskError> {
         if !self.rejected {

@@ -9,8 +9,8 @@ use crate::outline::Outcome;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tiffany::history::Outcome;
-/// use tiffany::retention::Retention;
+/// use tiffany_records::Outcome;
+/// use tiffany_records::retention::Retention;
 ///
 /// let day = Duration::from_secs(86_400);
 /// let completed = Retention::new()
