@@ -282,7 +282,7 @@ mod tests {
         ("kernel", 18),
         ("log", 6),
         ("records", 6),
-        ("runtime", 32),
+        ("runtime", 0),
         ("daemon", 6),
         ("cli", 6),
         ("sim", 6),
@@ -304,6 +304,42 @@ mod tests {
                 let (len, names) = (circle.len(), circle.into_iter().collect::<Vec<_>>());
                 assert!(len <= *allowed, "{len} modules of {name} need each other: {names:?}");
             }
+        }
+    }
+
+    /// The crates in the order of the architecture, each with those of the workspace that it may use.
+    const EDGES: &[(&str, &[&str])] = &[
+        ("kernel", &[]),
+        ("log", &["tiffany-kernel"]),
+        ("records", &["tiffany-kernel", "tiffany-log"]),
+        ("runtime", &["tiffany-kernel", "tiffany-log", "tiffany-records"]),
+        ("sim", &["tiffany"]),
+        ("sqlite", &["tiffany"]),
+        ("postgres", &["tiffany"]),
+        ("daemon", &["tiffany"]),
+        ("cli", &["tiffany", "tiffany-daemon", "tiffany-kernel", "tiffany-log", "tiffany-records"]),
+        ("python", &["tiffany", "tiffany-cli", "tiffany-daemon", "tiffany-sim"]),
+    ];
+
+    #[test]
+    fn crates_use_those_that_the_architecture_names() {
+        let crates = fs::read_dir(root().join("crates")).unwrap().flatten();
+        let mut names: Vec<String> =
+            crates.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let mut known: Vec<&str> = EDGES.iter().map(|(name, _)| *name).collect();
+        names.sort();
+        known.sort_unstable();
+        assert_eq!(names, known, "every crate has its place");
+        for (name, expected) in EDGES {
+            let manifest = root().join("crates").join(name).join("Cargo.toml");
+            let manifest = fs::read_to_string(manifest).unwrap();
+            let dependencies = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+            let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+            let used = dependencies.lines().filter_map(|line| line.split_once(" =")?.0.into());
+            let mut used: Vec<&str> =
+                used.filter(|name: &&str| name.starts_with("tiffany")).collect();
+            used.sort_unstable();
+            assert_eq!(used, *expected, "the dependencies of {name}");
         }
     }
 
