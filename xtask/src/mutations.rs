@@ -24,6 +24,7 @@ const COPIED: &[&str] = &[
 /// Where the edits and the module of the switches are.
 const EDITS: &str = "crates/sim/mutations/edits.txt";
 const SWITCHES: (&str, &str) = ("crates/sim/mutations/mutation.rs", "crates/log/src/mutation.rs");
+const TESTS: (&str, &str) = ("crates/sim/mutations/tests.rs", "crates/sim/tests/mutations.rs");
 
 /// A change of one file.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,10 +52,12 @@ pub(crate) fn check(shop: &Shop, _: &[String]) -> Result<(), String> {
         }
         write(&copy.join(file), text.as_bytes()).map_err(|error| format!("{file}: {error}"))?;
     }
-    let switches = read(&shop.root.join(SWITCHES.0))?;
-    write(&copy.join(SWITCHES.1), switches.as_bytes()).map_err(|error| error.to_string())?;
+    for (from, to) in [SWITCHES, TESTS] {
+        let text = read(&shop.root.join(from))?;
+        write(&copy.join(to), text.as_bytes()).map_err(|error| format!("{to}: {error}"))?;
+    }
     let mut tests: Command = shop.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]);
-    tests.args(["--features", "tiffany-sim/mutations", "--test", "mutations"]);
+    tests.args(["--test", "mutations"]);
     tests.current_dir(&copy).env("CARGO_TARGET_DIR", shop.target());
     shop.step("mistakes that the tests must notice", &mut tests)
 }
@@ -83,7 +86,9 @@ fn mirror(from: &Path, to: &Path) -> std::io::Result<()> {
         mirror(&entry.path(), &to.join(entry.file_name()))?;
     }
     for entry in fs::read_dir(to)?.flatten() {
-        let is_gone = !from.join(entry.file_name()).exists() && !to.ends_with("crates/log/src");
+        let is_gone = !from.join(entry.file_name()).exists()
+            && !to.ends_with("crates/log/src")
+            && !to.ends_with("crates/sim/tests");
         match (is_gone, entry.path().is_dir()) {
             (true, true) => fs::remove_dir_all(entry.path())?,
             (true, false) => fs::remove_file(entry.path())?,

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// What sends telemetry, if somebody wants it.
 pub struct Telemetry {
     #[cfg(feature = "otlp")]
-    exporter: Option<crate::otlp::exporter::Exporter>,
+    exporter: Option<crate::otlp::Exporter>,
 }
 
 impl Telemetry {
@@ -30,7 +30,7 @@ impl Telemetry {
             return Ok(Telemetry { exporter: None });
         };
         let (spans, exporter) =
-            crate::otlp::sending::start(settings, config.node.as_deref().unwrap_or_default())?;
+            crate::otlp::start(settings, config.node.as_deref().unwrap_or_default())?;
         let lines = logging::layer(config.log.format(), config.log.level());
         let set = tracing_subscriber::registry().with(lines).with(spans_of(spans)).try_init();
         set.map_err(|_| {
@@ -68,7 +68,7 @@ impl Telemetry {
 
 /// Spans of runs, tasks and steps; every call would be too much.
 #[cfg(feature = "otlp")]
-fn spans_of<S>(spans: crate::otlp::spans::SpanLayer) -> impl tracing_subscriber::Layer<S>
+fn spans_of<S>(spans: crate::otlp::SpanLayer) -> impl tracing_subscriber::Layer<S>
 where
     S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
 {
