@@ -173,7 +173,9 @@ def test_what_cannot_be_captured_is_told_and_leaves_nothing(home: Home) -> None:
     plain = home.run("--dir", "wal", "replay", "order-17", "--capture", "tests")
     assert (plain.code, "error[TFY0063]" in plain.err) == (3, True), plain
     edit(home, "1200", 'int(__import__("os").environ.get("CENTS", "1200"))')
-    changed = home.run("--app", "shop.py", "--dir", "wal", "replay", "order-17", "--capture", "tests", CENTS="1")
+    changed = home.run(
+        "--app", "shop.py", "--dir", "wal", "replay", "order-17", "--capture", "tests", CENTS="1"
+    )
     assert (changed.code, "error[TFY0137]" in changed.err) == (1, True), changed
     assert "record 5" in changed.err
     assert not (home.path / "tests").exists()
@@ -279,7 +281,18 @@ async def main(sku):
 """,
     )
     home.run("run", "--wal", "wal", "--id", "t", "tea.py", "tea").ok()
-    words = ["--app", "tea.py", "--dir", "wal", "replay", "t", "--capture", "tests", "--redact", "sku"]
+    words = [
+        "--app",
+        "tea.py",
+        "--dir",
+        "wal",
+        "replay",
+        "t",
+        "--capture",
+        "tests",
+        "--redact",
+        "sku",
+    ]
     refused = home.run(*words)
     assert (refused.code, "error[TFY0138]" in refused.err) == (1, True), refused
     assert "still has it at `/" in refused.err, refused.err

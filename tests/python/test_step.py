@@ -143,7 +143,18 @@ def test_in_a_terminal_it_goes_where_it_is_told(home: Home) -> None:
     home.run("run", "--wal", "wal", "--id", "a", "app.py", "tea", "cake").ok()
     seat, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "tiffany", "--app", "app.py", "--dir", "wal", "replay", "--step", "a"],
+        [
+            sys.executable,
+            "-m",
+            "tiffany",
+            "--app",
+            "app.py",
+            "--dir",
+            "wal",
+            "replay",
+            "--step",
+            "a",
+        ],
         cwd=home.path,
         env=environment(NO_COLOR="1"),
         stdin=terminal,
@@ -183,7 +194,9 @@ def test_check_and_try_tell_what_an_edit_breaks(home: Home) -> None:
         while '"call":"sleep' not in home.run("--dir", "wal", "--json", "log", "c").out:
             pass
     app = ("--app", "app.py", "--dir", "wal")
-    assert home.run(*app, "replay", "--all").ok() == "1 run can continue with this program, 0 cannot\n"
+    assert (
+        home.run(*app, "replay", "--all").ok() == "1 run can continue with this program, 0 cannot\n"
+    )
     edited = PROGRAM.replace("sleep(0.001)", "sleep(60)")
     home.write("app.py", edited.replace("total = 0\n", "total = await price('new')\n"))
     checked = home.run(*app, "replay", "--all")

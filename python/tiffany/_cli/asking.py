@@ -93,7 +93,9 @@ class Asking:
             _say(f"{' / '.join(question.choices)} (Enter leaves it open)? ", end="")
             line = self._line()
             if not line:
-                _say("it stays open: `approve` and `approve --reject` decide it, if the run has a log")
+                _say(
+                    "it stays open: `approve` and `approve --reject` decide it, if the run has a log"
+                )
                 return None
             typed, _, why = line.partition(" because ")
             try:

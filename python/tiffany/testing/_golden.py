@@ -26,7 +26,9 @@ _ID = "golden"
 
 # How to replace a log that is missing or damaged.
 _RECORDED = "record it anew, by `pytest --golden-update`"
-_CAPTURED = "capture the run again with `tiffany replay RUN --capture DIR --force`, or restore the file"
+_CAPTURED = (
+    "capture the run again with `tiffany replay RUN --capture DIR --force`, or restore the file"
+)
 
 
 def _only(wal: str | os.PathLike[str]) -> uuid.UUID:
