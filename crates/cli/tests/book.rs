@@ -1,7 +1,7 @@
 //! The outputs in the book's chapters "Command line" and "Retention and backup" are those of the real binaries on a directory that is kept as
 //! files. In what is expected, `…` stands for anything.
 //!
-//! `CLI_BLESS=book cargo nextest run -p tiffany-cli book` writes the outputs anew. `CLI_BLESS=golden` makes a new
+//! `CLI_BLESS=book cargo nextest run -p tiffany-cli book` rewrites the outputs. `CLI_BLESS=golden` makes a new
 //! directory; wait two minutes (a run in it sleeps so long), put the new UUIDs into the commands of the book, and then
 //! write the outputs.
 

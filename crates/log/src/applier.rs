@@ -171,8 +171,8 @@ impl Applier {
             let count = rest.iter().take_while(|(share, _)| *share == at).count();
             let (mine, others) = rest.split_at(count);
             rest = others;
-            // A generation that another one replaces at once need not be in a file: a run that begins anew again and again
-            // would keep all others waiting for the disk.
+            // A generation that a newer one in these batches replaces is not written: a run that calls `continue_as` in a
+            // tight loop would delay all others.
             if newest.get(&share.run) == Some(&at) {
                 self.write_share(share, mine)?;
             }

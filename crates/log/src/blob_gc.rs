@@ -234,7 +234,6 @@ impl Applier {
         self.leaves_blobs = !is_read || !named.is_empty();
     }
 
-    /// Whether a run that went may have left blobs that were not looked for to the end.
     /// Whether it is worth looking for blobs of generations that were replaced: more was stored than has to be read for it.
     pub(crate) fn is_garbage_worth_it(&mut self) -> bool {
         let least = self.settings.garbage_bytes;
@@ -248,6 +247,7 @@ impl Applier {
         is_worth_it
     }
 
+    /// Whether a run that went may have left blobs that were not looked for to the end.
     pub(crate) fn may_leave_blobs(&self) -> bool {
         self.leaves_blobs || self.collecting.is_some()
     }
