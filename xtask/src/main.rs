@@ -4,7 +4,6 @@ mod dashboard;
 mod modules;
 mod mutations;
 mod packaging;
-#[cfg(test)]
 mod prose;
 mod python;
 mod python_rows;
@@ -73,6 +72,11 @@ const CHORES: &[Chore] = &[
         name: "modules",
         what: "which modules of a crate need which, and their circles (arguments: crates)",
         run: modules,
+    },
+    Chore {
+        name: "prose",
+        what: "lists retired words and long lines in pages, comments and messages (arguments: paths)",
+        run: |shop, paths| prose::check(&shop.root, paths),
     },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },
     Chore {
