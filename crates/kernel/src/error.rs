@@ -286,16 +286,16 @@ pub struct Trace {
 
 impl Trace {
     /// So many lines are kept.
-    pub const MOST_LINES: usize = 40;
+    pub const MAX_LINES: usize = 40;
     /// So many characters of each.
-    pub const LONGEST_LINE: usize = 200;
+    pub const MAX_LINE_CHARS: usize = 200;
 
     /// One that is short enough to be written down again and again: of a long way the first lines go, of a long line its end.
     pub fn new(at: Site, lines: impl IntoIterator<Item = String>) -> Trace {
         let mut lines: Vec<String> = lines.into_iter().collect();
-        lines.drain(..lines.len().saturating_sub(Trace::MOST_LINES));
+        lines.drain(..lines.len().saturating_sub(Trace::MAX_LINES));
         for line in &mut lines {
-            if let Some((end, _)) = line.char_indices().nth(Trace::LONGEST_LINE) {
+            if let Some((end, _)) = line.char_indices().nth(Trace::MAX_LINE_CHARS) {
                 line.truncate(end);
                 line.push('…');
             }
@@ -577,9 +577,9 @@ mod tests {
         let traced = plain.clone().with_trace(Trace::new(at(7), lines));
         assert_eq!(traced.to_string(), "no tea, raised at shop.py:7 [TFY0001]");
         let kept = traced.trace().unwrap();
-        assert_eq!(kept.lines.len(), Trace::MOST_LINES);
+        assert_eq!(kept.lines.len(), Trace::MAX_LINES);
         assert!(kept.lines[0].starts_with("60 ") && kept.lines[39].starts_with("99 "));
-        assert_eq!(kept.lines[0].chars().count(), Trace::LONGEST_LINE + 1);
+        assert_eq!(kept.lines[0].chars().count(), Trace::MAX_LINE_CHARS + 1);
         // Lines move, and the error is the same.
         assert_eq!(traced, plain);
         assert_eq!(traced, plain.with_trace(Trace::new(at(8), [])));

@@ -9,7 +9,7 @@ use crate::time::Time;
 
 const ARITY: usize = 4;
 /// So few entries of disarmed timers are not worth a sweep.
-const FEW: usize = 64;
+const SWEEP_MIN: usize = 64;
 
 /// The timers of one run.
 #[derive(Default)]
@@ -73,7 +73,7 @@ impl Timers {
 
     pub(crate) fn disarm(&mut self, slot: u32) {
         self.armed.remove(slot as usize);
-        if self.heap.len() > 2 * self.armed.len() + FEW {
+        if self.heap.len() > 2 * self.armed.len() + SWEEP_MIN {
             self.sweep();
         }
         self.drop_disarmed();
