@@ -10,7 +10,7 @@ use crate::time::Time;
 
 const ARITY: usize = 4;
 /// Up to this number of disarmed timers, a sweep is not worth its cost.
-const MIN_SWEEP: usize = 64;
+const SWEEP_MIN: usize = 64;
 
 /// The timers of one run.
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl Timers {
 
     pub(crate) fn disarm(&mut self, slot: u32) {
         self.armed.remove(slot as usize);
-        if self.heap.len() > 2 * self.armed.len() + MIN_SWEEP {
+        if self.heap.len() > 2 * self.armed.len() + SWEEP_MIN {
             self.sweep();
         }
         self.drop_disarmed();
