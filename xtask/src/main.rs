@@ -24,7 +24,7 @@ struct Chore {
 }
 
 /// A step of a test that takes longer hangs.
-const LONGEST_STEP: Duration = Duration::from_secs(40 * 60);
+const MAX_STEP: Duration = Duration::from_secs(40 * 60);
 
 const CHORES: &[Chore] = &[
     Chore {
@@ -112,7 +112,7 @@ fn main() -> ExitCode {
         menu();
         return ExitCode::from(2);
     };
-    let longest = if name == "test" { LONGEST_STEP } else { Duration::MAX };
+    let longest = if name == "test" { MAX_STEP } else { Duration::MAX };
     match (chore.run)(&Shop::new(longest), &arguments[1..]) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -12,7 +12,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A wall clock that is ahead by less is not followed: timers are not hurried by every correction.
 const TOLERANCE: Duration = Duration::from_secs(1);
 /// The longest wait for a timer, so that a step of the wall clock is noticed before that.
-pub(crate) const LONGEST_WAIT_FOR_TIMER: Duration = Duration::from_secs(10);
+pub(crate) const MAX_TIMER_WAIT: Duration = Duration::from_secs(10);
 
 /// The clock of a host. It never goes back.
 pub enum Clock {

@@ -12,7 +12,7 @@ use crate::calls::sys::blocking;
 use crate::io::source::into_io_error;
 
 /// How much is moved through the pool at once.
-const MOST_AT_ONCE: usize = 1024 * 1024;
+const MAX_CHUNK_BYTES: usize = 1024 * 1024;
 
 /// A call to the pool whose own result can be an error.
 async fn finish<T: 'static>(call: TryCall<io::Result<T>, Moved>) -> io::Result<T> {
@@ -157,7 +157,7 @@ impl File {
     /// If the task is cancelled meanwhile, what was read is lost.
     #[track_caller]
     pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
-        let wanted = buffer.len().min(MOST_AT_ONCE);
+        let wanted = buffer.len().min(MAX_CHUNK_BYTES);
         let call = self.with(move |mut file| {
             let mut bytes = vec![0; wanted];
             let count = file.read(&mut bytes)?;
@@ -202,7 +202,7 @@ impl File {
     /// Writes some of the bytes, and gives how many.
     #[track_caller]
     pub fn write(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> + use<> {
-        let bytes = bytes[..bytes.len().min(MOST_AT_ONCE)].to_vec();
+        let bytes = bytes[..bytes.len().min(MAX_CHUNK_BYTES)].to_vec();
         finish(self.with(move |mut file| file.write(&bytes)))
     }
 

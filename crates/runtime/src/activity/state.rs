@@ -20,7 +20,7 @@ const LANE_BYTES: usize = 512;
 const NEARBY: usize = 256;
 
 /// How many runs that are over are remembered at most.
-const MOST_OVER: usize = 1024;
+const MAX_FINISHED_RUNS: usize = 1024;
 
 /// An event without its number.
 pub(crate) struct Draft {
@@ -195,7 +195,7 @@ impl State {
             return;
         }
         self.over.push_back(task_id);
-        if self.over.len() > MOST_OVER
+        if self.over.len() > MAX_FINISHED_RUNS
             && let Some(oldest) = self.over.pop_front()
         {
             self.forget(oldest);

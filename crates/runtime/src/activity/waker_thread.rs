@@ -13,7 +13,7 @@ const REST: Duration = Duration::from_micros(300);
 /// ...and how much longer for each of them: about twice what a reader needs to pass on what it has read.
 const REST_EACH: Duration = Duration::from_micros(20);
 /// Nobody waits longer than this.
-const LONGEST_REST: Duration = Duration::from_millis(50);
+const MAX_REST: Duration = Duration::from_millis(50);
 
 /// How long its thread waits for more.
 const IDLE: Duration = Duration::from_secs(5);
@@ -86,7 +86,7 @@ impl WakerThread {
 /// How long it rests after so many were woken.
 fn rest_after(woken: usize) -> Duration {
     let each = REST_EACH.saturating_mul(u32::try_from(woken).unwrap_or(u32::MAX));
-    (REST + each).min(LONGEST_REST)
+    (REST + each).min(MAX_REST)
 }
 
 #[cfg(test)]
@@ -98,6 +98,6 @@ mod tests {
         assert!(rest_after(1) < Duration::from_millis(1));
         let rest = rest_after(1_000);
         assert!((20..25).contains(&rest.as_millis()), "{rest:?}");
-        assert_eq!(rest_after(usize::MAX), LONGEST_REST);
+        assert_eq!(rest_after(usize::MAX), MAX_REST);
     }
 }
