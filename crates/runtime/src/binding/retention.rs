@@ -8,13 +8,12 @@ use tiffany_kernel::{TaskError, Uuid};
 
 use crate::control::Control;
 use crate::retention;
-use crate::retention::plan::Plan;
 use crate::retention::work::Pruned;
 use crate::runtime::Runtime;
 use tiffany_log::{Collected, RealDisk, View};
 use tiffany_records::RunError;
 use tiffany_records::errors::log_failed;
-use tiffany_records::retention::Retention;
+use tiffany_records::retention::{Plan, Retention};
 
 /// The directory of a runtime's log.
 pub fn log_dir(runtime: &Runtime) -> Option<PathBuf> {
