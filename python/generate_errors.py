@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 TABLE = HERE / "errors.toml"
 MODULE = HERE / "tiffany/errors.py"
 BEGIN = "# Generated from errors.toml by generate_errors.py: begin\n"
-LONGEST = 98
+MAX_LINE = 98
 """So long may a docstring of one line be."""
 OWN = ["Cancelled", "PausedRunWarning", "TiffanyError", "of_code"]
 """What the module has besides."""
@@ -44,7 +44,7 @@ def class_text(row: dict[str, Any]) -> str:
     """Returns the definition of one class."""
     bases = ", ".join(["TiffanyError", *row.get("bases", [])])
     doc = f'"""{row["doc"]}"""'
-    if len(doc) > LONGEST:
+    if len(doc) > MAX_LINE:
         doc = textwrap.fill(f'"""{row["doc"]}', 96) + '\n"""'
     lines = [f"class {row['name']}({bases}):", *textwrap.indent(doc, "    ").split("\n"), ""]
     lines += [f'    code = "{row["code"]}"']

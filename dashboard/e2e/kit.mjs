@@ -13,7 +13,7 @@ export const PROGRAM = process.env.TIFFANY_PROGRAM ?? resolve(import.meta.dirnam
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-const PATIENCE_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 
 /** A daemon, its directory, and the ways to talk to it that need no browser. */
 export class Daemon {
@@ -36,7 +36,7 @@ export class Daemon {
     this.child = child;
     let told = '';
     this.url = await new Promise((found, failed) => {
-      const timer = setTimeout(() => failed(new Error(`the daemon did not say where it is: ${told}`)), PATIENCE_MS);
+      const timer = setTimeout(() => failed(new Error(`the daemon did not say where it is: ${told}`)), TIMEOUT_MS);
       const hear = (chunk) => {
         told += chunk;
         const url = /https?:\/\/[\d.]+:\d+/.exec(told);
@@ -95,7 +95,7 @@ export class Daemon {
 }
 
 /** Tries until it holds. */
-export async function eventually(what, patience = PATIENCE_MS) {
+export async function eventually(what, patience = TIMEOUT_MS) {
   const until = Date.now() + patience;
   for (;;) {
     try {
@@ -116,7 +116,7 @@ if (process.env.NODE_TEST_CONTEXT) after(closeBrowser);
 export async function openWindow(daemon, { theme = 'light', width = 1280, height = 900 } = {}) {
   browser ??= await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, baseURL: daemon.url, reducedMotion: 'reduce' });
-  context.setDefaultTimeout(PATIENCE_MS);
+  context.setDefaultTimeout(TIMEOUT_MS);
   const page = await context.newPage();
   page.complaints = [];
   page.on('pageerror', (error) => page.complaints.push(String(error.stack ?? error)));

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { Daemon, eventually, openWindow, PROGRAM } from './kit.mjs';
 
 const MANY = 100_000;
-const MOST_ROWS = 80;
+const MAX_ROWS = 80;
 
 let daemon;
 before(async () => {
@@ -21,7 +21,7 @@ after(() => daemon.stop());
 test('of 100,000 runs only those on the screen are rows, and all are reached', async () => {
   const page = await openWindow(daemon);
   const grid = page.getByRole('grid', { name: 'Runs' });
-  const fewRows = async () => assert.ok((await grid.getByRole('row').count()) <= MOST_ROWS, `${await grid.getByRole('row').count()} rows`);
+  const fewRows = async () => assert.ok((await grid.getByRole('row').count()) <= MAX_ROWS, `${await grid.getByRole('row').count()} rows`);
   await page.goto('/runs?sort=id+asc');
   await page.getByText('100,000 runs').waitFor({ timeout: 60_000 });
   await page.getByRole('row', { name: /many-000000/ }).waitFor();

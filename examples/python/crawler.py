@@ -23,7 +23,7 @@ from tiffany.calls import Semaphore
 #: How many pages are fetched at once.
 AT_ONCE = 4
 #: How long a page may take, in seconds.
-PATIENCE = 1.0
+TIMEOUT = 1.0
 
 
 @dataclass
@@ -55,7 +55,7 @@ async def visit(crawl: Crawl, path: str, group: tiffany.calls.Group) -> None:
     """Fetches a page and starts a task for each new link on it."""
     try:
         async with crawl.gate:
-            status, text = await timeout(PATIENCE, fetch(crawl.host, crawl.port, path))
+            status, text = await timeout(TIMEOUT, fetch(crawl.host, crawl.port, path))
     except TimeoutError:
         crawl.failed[path] = "too slow"
         return
@@ -84,7 +84,7 @@ class Site(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         number = int(self.path[1:] or 0) if self.path[1:].isdigit() or self.path == "/" else None
         if self.path == "/slow":
-            time.sleep(3 * PATIENCE)
+            time.sleep(3 * TIMEOUT)
         if number is None or number >= 30:
             self.send_error(404)
             return

@@ -20,7 +20,7 @@ from tiffany.errors import BadArgumentError, RunningLoopError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_MOST = 2**63 - 1
+_MAX_INT = 2**63 - 1
 
 
 def bad(message: str, next_step: str = "correct what was given") -> BadArgumentError:
@@ -110,8 +110,8 @@ def number(what: str, given: Any) -> float:
 
 def whole(what: str, given: Any, *, least: int = 0) -> int:
     """Checks that an argument is a whole number that fits into Rust's type."""
-    if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _MOST:
-        raise bad(f"{what} is a whole number from {least} to {_MOST}, not {given!r}")
+    if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _MAX_INT:
+        raise bad(f"{what} is a whole number from {least} to {_MAX_INT}, not {given!r}")
     return given
 
 

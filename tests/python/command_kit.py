@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: So long a command may take.
-LONGEST_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Started:
     def end(self) -> Ended:
         """Waits for its end."""
         try:
-            out, err = self.process.communicate(self._typed, timeout=LONGEST_SECONDS)
+            out, err = self.process.communicate(self._typed, timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             out, err = self.process.communicate()
@@ -122,7 +122,7 @@ def does(command: str, expected: Sequence[str], cwd: Path, env: dict[str, str]) 
         env=env,
         capture_output=True,
         text=True,
-        timeout=LONGEST_SECONDS,
+        timeout=TIMEOUT_SECONDS,
     )
     pattern = "".join(
         r"(?:.*\n)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n"

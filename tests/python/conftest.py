@@ -17,7 +17,7 @@ collect_ignore_glob = ["programs/*"]
 """They are run by tests, as processes of their own."""
 
 #: So long a test may take before the process ends with the stacks of all threads.
-LONGEST_SECONDS = 120
+TIMEOUT_SECONDS = 120
 
 #: The real standard error: while a test runs it is captured, and what is written there by a process that ends is lost.
 _real_stderr = 2
@@ -53,7 +53,7 @@ def _is_ours(file: Path) -> bool:
 @pytest.fixture(autouse=True)
 def bounded() -> Iterator[None]:
     """A test that hangs ends the process, and shows where."""
-    faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True, file=_real_stderr)
+    faulthandler.dump_traceback_later(TIMEOUT_SECONDS, exit=True, file=_real_stderr)
     yield
     faulthandler.cancel_dump_traceback_later()
 

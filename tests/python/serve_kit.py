@@ -7,14 +7,14 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from command_kit import LONGEST_SECONDS
+from command_kit import TIMEOUT_SECONDS
 
 
 def ask(address: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(address, data=data, headers=headers)
-    with urllib.request.urlopen(request, timeout=LONGEST_SECONDS) as answer:
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
         text = answer.read()
     return json.loads(text) if text else None
 

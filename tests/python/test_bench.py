@@ -162,7 +162,7 @@ def test_who_does_not_answer_is_ended_with_all_it_started(
     slow.write_text('#!/bin/sh\nsh -c "sleep 90; true" "$0" &\nsleep 90\n')
     slow.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(slow))
-    monkeypatch.setitem(process.PATIENCE, Mode.FULL, 0.5)
+    monkeypatch.setitem(process.TIMEOUT, Mode.FULL, 0.5)
     one = Contender("bare", nothing)
     deadline = time.monotonic() + 60
     taken = process.sample(measure(one), one, Mode.FULL, tmp_path)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_kit import LONGEST_SECONDS, Ended, Home, environment
+from command_kit import TIMEOUT_SECONDS, Ended, Home, environment
 
 PROGRAM = """
 from dataclasses import dataclass
@@ -84,7 +84,7 @@ def run_tests(home: Home) -> Ended:
         env=environment(PYTHONHASHSEED="7"),
         capture_output=True,
         text=True,
-        timeout=LONGEST_SECONDS,
+        timeout=TIMEOUT_SECONDS,
     )
     return Ended(done.returncode, done.stdout, done.stderr, 0)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_kit import LONGEST_SECONDS, Home, Started, environment
+from command_kit import TIMEOUT_SECONDS, Home, Started, environment
 from serve_kit import ask, submit
 
 PROGRAM = """
@@ -51,7 +51,7 @@ def test_a_child_has_threads_and_locks_of_its_own() -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=LONGEST_SECONDS,
+        timeout=TIMEOUT_SECONDS,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 

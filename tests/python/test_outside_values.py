@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tiffany
-from command_kit import LONGEST_SECONDS, Home, Started
+from command_kit import TIMEOUT_SECONDS, Home, Started
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -118,7 +118,7 @@ class Daemon:
         data = None if body is None else body.encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, data=data, headers=headers)
-        with urllib.request.urlopen(request, timeout=LONGEST_SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             text = answer.read()
         return json.loads(text) if text else None
 

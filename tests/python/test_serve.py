@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_kit import LONGEST_SECONDS, Home, Started
+from command_kit import TIMEOUT_SECONDS, Home, Started
 from serve_kit import ask, refused, submit
 
 PAGE = Path(__file__).parents[2] / "docs" / "src" / "daemon.md"
@@ -236,7 +236,7 @@ def test_the_end_waits_for_a_step_and_blames_no_task(tmp_path: Path) -> None:
     with served(home) as daemon:
         runs = json.loads(daemon.line())["url"] + "/api/v1/runs"
         ask(runs, {"function": "slow", "id": "s", "input": {"path": str(begun)}})
-        deadline = time.monotonic() + LONGEST_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not begun.exists():
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -604,7 +604,7 @@ def test_a_daemon_that_cuts_off_a_step_says_so(tmp_path: Path, number: signal.Si
     words = ("--app", "greet.py", "serve", "--json", "--listen", "127.0.0.1:0", "--grace", "1s")
     with home.start(*words) as daemon:
         submit(json.loads(daemon.line())["url"], "waits", {"path": str(path)})
-        deadline = time.monotonic() + LONGEST_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         daemon.signal(number)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_kit import LONGEST_SECONDS, Home, environment
+from command_kit import TIMEOUT_SECONDS, Home, environment
 
 PROGRAM = """
 from pathlib import Path
@@ -174,7 +174,7 @@ def test_in_a_terminal_it_goes_where_it_is_told(home: Home) -> None:
             break
         shown += piece
     os.close(seat)
-    assert process.wait(LONGEST_SECONDS) == 0
+    assert process.wait(TIMEOUT_SECONDS) == 0
     text = shown.decode()
     last = len(records(home, "a"))
     seen = [int(number) for number in re.findall(r"record (\d+) of \d+", text)]

@@ -4,7 +4,6 @@ mod dashboard;
 mod modules;
 mod mutations;
 mod packaging;
-#[cfg(test)]
 mod prose;
 mod python;
 mod python_rows;
@@ -25,7 +24,7 @@ struct Chore {
 }
 
 /// A step of a test that takes longer hangs.
-const LONGEST_STEP: Duration = Duration::from_secs(40 * 60);
+const MAX_STEP: Duration = Duration::from_secs(40 * 60);
 
 const CHORES: &[Chore] = &[
     Chore {
@@ -74,6 +73,11 @@ const CHORES: &[Chore] = &[
         what: "which modules of a crate need which, and their circles (arguments: crates)",
         run: modules,
     },
+    Chore {
+        name: "prose",
+        what: "lists retired words and long lines in pages, comments and messages (arguments: paths)",
+        run: |shop, paths| prose::check(&shop.root, paths),
+    },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },
     Chore {
         name: "sanitize",
@@ -108,7 +112,7 @@ fn main() -> ExitCode {
         menu();
         return ExitCode::from(2);
     };
-    let longest = if name == "test" { LONGEST_STEP } else { Duration::MAX };
+    let longest = if name == "test" { MAX_STEP } else { Duration::MAX };
     match (chore.run)(&Shop::new(longest), &arguments[1..]) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

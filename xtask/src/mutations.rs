@@ -11,7 +11,6 @@ use crate::Shop;
 const COPIED: &[&str] = &[
     ".config",
     "Cargo.lock",
-    "Cargo.toml",
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
@@ -41,6 +40,9 @@ pub(crate) fn check(shop: &Shop, _: &[String]) -> Result<(), String> {
         mirror(&shop.root.join(name), &copy.join(name))
             .map_err(|error| format!("{name}: {error}"))?;
     }
+    let manifest = with_own_version(&read(&shop.root.join("Cargo.toml"))?)?;
+    write(&copy.join("Cargo.toml"), manifest.as_bytes())
+        .map_err(|error| format!("Cargo.toml: {error}"))?;
     let edits = read(&shop.root.join(EDITS))?;
     let edits = parse(&edits)?;
     let mut files: Vec<&str> = edits.iter().map(|edit| edit.file).collect();
@@ -60,6 +62,16 @@ pub(crate) fn check(shop: &Shop, _: &[String]) -> Result<(), String> {
     tests.args(["--test", "mutations"]);
     tests.current_dir(&copy).env("CARGO_TARGET_DIR", shop.target());
     shop.step("mistakes that the tests must notice", &mut tests)
+}
+
+/// The workspace's manifest with another version. Cargo tells crates in one target directory apart by name, version and
+/// path below the workspace; with the same version, later builds could link the crates with mistakes.
+fn with_own_version(manifest: &str) -> Result<String, String> {
+    let (own, copys) = ("version = \"0.1.0\"\nedition", "version = \"0.1.999\"\nedition");
+    match manifest.matches(own).count() {
+        1 => Ok(manifest.replacen(own, copys, 1)),
+        _ => Err(format!("Cargo.toml doesn't have {own:?} once; correct xtask/src/mutations.rs")),
+    }
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -151,6 +163,14 @@ mod tests {
             let is_used = edits.iter().any(|edit| edit.replace.contains(&format!("::{mistake}.")));
             assert!(is_used, "no edit makes the mistake {mistake}");
         }
+    }
+
+    #[test]
+    fn the_copy_has_a_version_of_its_own() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let manifest = read(&root.join("Cargo.toml")).unwrap();
+        assert_ne!(with_own_version(&manifest).unwrap(), manifest);
+        assert!(with_own_version("").is_err());
     }
 
     #[test]

@@ -20,7 +20,7 @@ from typing import Self
 from .harness import Contender, Measure, Missing, Mode, Sample
 
 #: Seconds after which a sample is given up.
-PATIENCE = {Mode.FULL: 600.0, Mode.QUICK: 120.0}
+TIMEOUT = {Mode.FULL: 600.0, Mode.QUICK: 120.0}
 
 
 def sample(measure: Measure, contender: Contender, mode: Mode, directory: Path) -> Sample | Missing:
@@ -43,10 +43,10 @@ def sample(measure: Measure, contender: Contender, mode: Mode, directory: Path) 
         env=_environment(),
     )
     try:
-        said, complaints = process.communicate(timeout=PATIENCE[mode])
+        said, complaints = process.communicate(timeout=TIMEOUT[mode])
     except subprocess.TimeoutExpired:
         _end_group(process)
-        return Missing(f"no answer within {PATIENCE[mode]:g} s")
+        return Missing(f"no answer within {TIMEOUT[mode]:g} s")
     except BaseException:
         _end_group(process)
         raise

@@ -134,5 +134,5 @@ def _measure(connections: int) -> Measure:
     )
 
 
-FEW = _measure(64)
-MANY = _measure(1_000)
+ECHO_64 = _measure(64)
+ECHO_1000 = _measure(1_000)

@@ -12,7 +12,7 @@ use super::table::cut;
 use tiffany_records::{Call, Change, Diff, DiffSettings, Difference, DifferenceKind, Side, diff};
 
 /// No value is shown longer than this; `--json` has all of it.
-const LONGEST: usize = 200;
+const MAX_VALUE_CHARS: usize = 200;
 /// So much of what is the same is shown before the place where two texts part.
 const CONTEXT: usize = 12;
 
@@ -195,7 +195,7 @@ impl Print<'_> {
                 self.out.whole(Style::Plain, &format!("{indent}{path}: {a} → {b}"), 6)?;
                 continue;
             }
-            let room = self.out.width.map_or(LONGEST, |width| {
+            let room = self.out.width.map_or(MAX_VALUE_CHARS, |width| {
                 let used = indent.len() + path.chars().count() + 6;
                 (width.saturating_sub(used) / 2).max(12)
             });

@@ -202,18 +202,18 @@ fn open_files(findings: &mut Findings, dir: &Path) {
     // `serve` raises the soft limit itself.
     let limit = if limits.is_some() { soft } else { hard.min(descriptors::RAISED) };
     let found = format!("{limit} at most");
-    match limit >= ENOUGH_FILES {
+    match limit >= MIN_OPEN_FILES {
         true => findings.ok("open files", found),
         false => findings.note(
             "open files",
             found,
-            format!("raise the limit to {ENOUGH_FILES} or more: `ulimit -n`, or `LimitNOFILE=` of a service; a daemon keeps connections to half of it"),
+            format!("raise the limit to {MIN_OPEN_FILES} or more: `ulimit -n`, or `LimitNOFILE=` of a service; a daemon keeps connections to half of it"),
         ),
     }
 }
 
 /// Enough for the files of busy runs and for some hundred connections.
-const ENOUGH_FILES: u64 = 1024;
+const MIN_OPEN_FILES: u64 = 1024;
 
 /// The soft and the hard limit of open files.
 fn limits_of(path: &str) -> Option<(u64, u64)> {

@@ -13,7 +13,7 @@ use crate::error::{CliError, Ending};
 use tiffany_daemon::stuck::{Stuck, StuckTask, live};
 
 /// How long the process that has the log has for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many are listed if nothing is said.
 const DEFAULT_LIMIT: usize = 100;
 
@@ -32,7 +32,7 @@ fn look(
     limit: usize,
 ) -> Result<u8, GuestError> {
     let mut control =
-        match Control::connect_within(dir, PATIENCE).map_err(|error| refused(&error))? {
+        match Control::connect_within(dir, CONNECT_TIMEOUT).map_err(|error| refused(&error))? {
             Some(control) => control,
             None => Control::open(dir).map_err(|error| refused(&error))?,
         };

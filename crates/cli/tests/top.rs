@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::kit::{Home, orders, served::Served, tiffany};
 
 /// So long something may take until it is on the screen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SCREEN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A terminal of its own server, which ends with it.
 struct Terminal(String);
@@ -52,7 +52,7 @@ impl Terminal {
             if parts.iter().all(|part| screen.contains(part)) {
                 return screen;
             }
-            assert!(begun.elapsed() < PATIENCE, "{parts:?} in\n{screen}");
+            assert!(begun.elapsed() < SCREEN_TIMEOUT, "{parts:?} in\n{screen}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -100,8 +100,8 @@ const ROOM: u64 = 256 << 10;
 /// With less than this nothing is done any more.
 const LEAST_ROOM: u64 = 64 << 10;
 /// Of the name of something so many letters are written down.
-const LONGEST: usize = 10_000;
-const LONGEST_OF_STRANGER: usize = 200;
+const MAX_NAME_CHARS: usize = 10_000;
+const MAX_STRANGER_NAME_CHARS: usize = 200;
 
 impl Audit {
     /// The file of a log directory. It is made if there is none.
@@ -169,7 +169,8 @@ impl Audit {
         };
         match left_out {
             Some(left_out) => {
-                let to = entry.to.as_ref().map(|to| to.chars().take(LONGEST_OF_STRANGER).collect());
+                let to =
+                    entry.to.as_ref().map(|to| to.chars().take(MAX_STRANGER_NAME_CHARS).collect());
                 self.write(&Entry { to, left_out, ..entry.clone() })
             }
             None => Ok(()),
@@ -263,7 +264,8 @@ impl Intent {
 
 /// An entry without secrets, and of bounded length.
 fn clean(entry: &Entry) -> Entry {
-    let to = entry.to.as_deref().map(redact::clean).map(|to| to.chars().take(LONGEST).collect());
+    let to =
+        entry.to.as_deref().map(redact::clean).map(|to| to.chars().take(MAX_NAME_CHARS).collect());
     Entry { to, ..entry.clone() }
 }
 
@@ -452,9 +454,9 @@ fn identity(about: &std::fs::Metadata) -> (u64, u64) {
 
 /// The last lines of a file.
 fn tail(mut file: &File) -> io::Result<String> {
-    const ENOUGH: u64 = 64 << 10;
+    const TAIL_BYTES: u64 = 64 << 10;
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(ENOUGH)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

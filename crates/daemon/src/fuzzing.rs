@@ -27,7 +27,7 @@ pub const TARGETS: &[(&str, Target)] =
     &[("http", http), ("messages", messages), ("config", config)];
 
 /// Nothing may take longer.
-const LONGEST: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// So long an answer is waited for, and more of it.
 const FIRST: Duration = Duration::from_millis(50);
 const MORE: Duration = Duration::from_millis(2);
@@ -100,7 +100,7 @@ fn talk(said: &[u8]) -> String {
                 let head = String::from_utf8_lossy(&answer);
                 let goes_on =
                     head.contains("text/event-stream") || head.starts_with("HTTP/1.1 101");
-                let patience = if goes_on { MORE } else { LONGEST };
+                let patience = if goes_on { MORE } else { TIMEOUT };
                 drop(timeout(patience, ours.read_to_end(&mut answer)).await);
                 String::from_utf8_lossy(&answer).into_owned()
             };
@@ -111,7 +111,7 @@ fn talk(said: &[u8]) -> String {
                     () = &mut serves => talks.await,
                 }
             };
-            timeout(LONGEST, both).await.expect("it comes to no end")
+            timeout(TIMEOUT, both).await.expect("it comes to no end")
         })
     })
 }

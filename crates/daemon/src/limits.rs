@@ -81,7 +81,7 @@ pub(crate) fn time_in_range(
 }
 
 /// So many of anything, and no more.
-const MOST: u64 = 1_000_000;
+const MAX_LIMIT: u64 = 1_000_000;
 const GIGABYTE: u64 = 1 << 30;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -89,7 +89,7 @@ impl Limits {
     /// What is wrong with them, if something is: which, and what it may be.
     pub(crate) fn check(&self) -> Result<(), String> {
         let number = |name, value: usize, least, most| in_range(name, value as u64, (least, most));
-        let rate = |name, value: u32| number(name, value as usize, 1, MOST);
+        let rate = |name, value: u32| number(name, value as usize, 1, MAX_LIMIT);
         let size =
             |name, value: usize, least, most| size_in_range(name, value as u64, (least, most));
         let time = |name, value| time_in_range(name, value, (Duration::from_millis(1), DAY));
@@ -97,12 +97,12 @@ impl Limits {
         size("header_bytes", self.header_bytes, 8 << 10, 16 << 20)?;
         time("header_time", self.header_time)?;
         time("body_time", self.body_time)?;
-        number("connections", self.connections, 1, MOST)?;
-        number("connections_per_peer", self.connections_per_peer, 1, MOST)?;
+        number("connections", self.connections, 1, MAX_LIMIT)?;
+        number("connections_per_peer", self.connections_per_peer, 1, MAX_LIMIT)?;
         rate("requests_per_second", self.requests_per_second)?;
-        number("waiting", self.waiting, 1, MOST)?;
+        number("waiting", self.waiting, 1, MAX_LIMIT)?;
         time("answer_time", self.answer_time)?;
-        number("streams", self.streams, 1, MOST)?;
+        number("streams", self.streams, 1, MAX_LIMIT)?;
         size("message_bytes", self.message_bytes, 1, GIGABYTE)?;
         rate("messages_per_second", self.messages_per_second)?;
         time("ping", self.ping)?;

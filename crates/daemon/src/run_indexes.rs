@@ -22,7 +22,7 @@ const LARGEST: usize = 512 << 20;
 /// So many questions are answered at once.
 const AT_ONCE: usize = 4;
 /// How long records that are safe are waited for in the run's file.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const FILE_TIMEOUT: Duration = Duration::from_secs(2);
 const PACE: Duration = Duration::from_millis(5);
 
 /// The run_indexes that are kept, the one that was used last at the end.
@@ -133,8 +133,8 @@ impl Kept {
             match is_behind {
                 false => break question(&mut run_index),
                 // Where it is not known what to wait for, nothing comes.
-                true if seq > 0 && begun.elapsed() < PATIENCE => std::thread::sleep(PACE),
-                true => return Err(DaemonError::NoAnswer { patience: PATIENCE, turn: None }),
+                true if seq > 0 && begun.elapsed() < FILE_TIMEOUT => std::thread::sleep(PACE),
+                true => return Err(DaemonError::NoAnswer { patience: FILE_TIMEOUT, turn: None }),
             }
         };
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = run_index.memory();

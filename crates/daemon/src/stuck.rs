@@ -23,7 +23,7 @@ const SMALL: u64 = 1 << 18;
 /// Runs whose files are larger are left out.
 const LARGEST: u64 = 32 << 20;
 /// So many bytes are read for one answer.
-const MOST_READ: u64 = 64 << 20;
+const MAX_READ_BYTES: u64 = 64 << 20;
 
 /// What is known of the runs that go on.
 pub struct Stuck {
@@ -100,7 +100,7 @@ pub fn live() -> RunQuery {
         states: vec![State::Live, State::Ending],
         sort: SortBy::Started,
         descending: false,
-        limit: RunQuery::MOST,
+        limit: RunQuery::MAX_LIMIT,
         ..RunQuery::default()
     }
 }
@@ -118,7 +118,7 @@ impl Stuck {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = std::mem::take(&mut *seen);
         let (mut all, mut found) = (StuckTasks::default(), Vec::new());
-        let mut left = MOST_READ;
+        let mut left = MAX_READ_BYTES;
         all.left_out = usize::try_from(page.total).unwrap_or(usize::MAX);
         for run in &page.runs {
             let known = before.remove(&run.uuid);

@@ -10,7 +10,7 @@ use crate::otlp::OtlpError;
 
 /// How long a collector has to take the last of it.
 #[cfg_attr(not(feature = "otlp"), allow(dead_code))]
-const PATIENCE: Duration = Duration::from_secs(3);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What sends telemetry, if somebody wants it.
 pub struct Telemetry {
@@ -61,7 +61,7 @@ impl Telemetry {
     pub fn finish(self) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = self.exporter {
-            exporter.finish(PATIENCE);
+            exporter.finish(FINISH_TIMEOUT);
         }
     }
 }

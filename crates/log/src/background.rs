@@ -20,7 +20,7 @@ const SPARE: usize = 2;
 /// Lines wait so long for more, so that a run with many small commits costs few writes...
 const LINGER: Duration = Duration::from_millis(5);
 /// ...unless there are so many bytes of them.
-pub(crate) const ENOUGH: usize = 1 << 20;
+pub(crate) const MAX_LINGERING_BYTES: usize = 1 << 20;
 
 /// So long after a removal its erasure begins by itself, if nobody asks for it: removing many runs one by one
 /// overwrites segments once a second, not once for each of them.

@@ -31,7 +31,7 @@ use crate::descriptors;
 /// How long a lock is waited for whose process has ended.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long one is waited for who has the directory for a moment.
-const PATIENCE: Duration = Duration::from_secs(10);
+const BRIEF_OWNER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Chooses runs by the UUIDs that the log knows; they need not be among them.
 pub(crate) type Choose<'a> = &'a dyn Fn(&mut dyn Iterator<Item = Uuid>) -> Vec<Uuid>;
@@ -108,7 +108,7 @@ fn take(disk: &dyn Disk, lock: &Path, term: LockTerm) -> Result<Box<dyn DirLock>
     loop {
         match disk.lock(lock, &owner(term)).doing("lock", lock)? {
             Locking::Ours(lock) => return Ok(lock),
-            Locking::Theirs(note) if is_brief(&note) && began.elapsed() < PATIENCE => {
+            Locking::Theirs(note) if is_brief(&note) && began.elapsed() < BRIEF_OWNER_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             // A child that was forked just before lets it go as soon as it runs.

@@ -14,7 +14,7 @@ use super::handles::Handles;
 
 /// How long it waits before it asks again for a descriptor: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether a call failed because the process or the system has no file descriptor left.
 pub(crate) fn lacks_descriptor(error: &io::Error) -> bool {
@@ -51,7 +51,7 @@ impl RetryDisk {
                 return Err(error);
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 }

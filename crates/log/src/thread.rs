@@ -137,7 +137,7 @@ impl Wishes {
             || self.checkpoint.is_some()
             || self.reading.is_some()
             || self.collect.is_some()
-            || self.apply_bytes >= background::ENOUGH
+            || self.apply_bytes >= background::MAX_LINGERING_BYTES
     }
 }
 

@@ -20,9 +20,9 @@ use tiffany_log::{
 /// How much is read of each end, at first.
 const PIECE: usize = 4096;
 /// Beyond this the whole file is read.
-const MOST: usize = 1 << 17;
+const MAX_TAIL_BYTES: usize = 1 << 17;
 /// A run that was compacted has so many lines at most.
-const FEW: u64 = 3;
+const MAX_COMPACTED_LINES: u64 = 3;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -108,7 +108,7 @@ impl RunOutline {
         read_blob: impl FnOnce(BlobHash) -> Result<Vec<u8>, LogError>,
     ) -> Result<RunOutline, LogError> {
         let mut outline = RunOutline::default();
-        let may_be_compacted = entry.generation > 1 && entry.seq <= FEW;
+        let may_be_compacted = entry.generation > 1 && entry.seq <= MAX_COMPACTED_LINES;
         let mut bytes = if may_be_compacted { usize::MAX } else { PIECE };
         loop {
             let (head, tail) = ends(bytes)?;
@@ -124,7 +124,7 @@ impl RunOutline {
                 outline.error = error.and_then(|error| serde_json::from_value(error).ok());
                 return Ok(outline);
             }
-            bytes = if bytes >= MOST { usize::MAX } else { bytes * 8 };
+            bytes = if bytes >= MAX_TAIL_BYTES { usize::MAX } else { bytes * 8 };
         }
     }
 

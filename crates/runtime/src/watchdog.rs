@@ -215,11 +215,11 @@ impl Long {
 pub(crate) struct LongTurns(Mutex<VecDeque<Long>>);
 
 impl LongTurns {
-    const MOST: usize = 32;
+    const MAX_TURNS: usize = 32;
 
     fn add(&self, by: usize, task: StuckTask) {
         let mut turns = self.0.lock();
-        if turns.len() == LongTurns::MOST {
+        if turns.len() == LongTurns::MAX_TURNS {
             turns.pop_front();
         }
         let now = SystemTime::now();

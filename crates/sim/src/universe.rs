@@ -22,7 +22,7 @@ use crate::plan::{Disaster, Draw, Plan};
 /// The clock shows this when a simulation begins.
 const EPOCH: Time = Time::from_nanos(1_700_000_000_000_000_000);
 /// After so much time on the clock a run that is not over counts as one that never will be.
-const PATIENCE: Duration = Duration::from_secs(400 * 24 * 3600);
+const RUN_TIMEOUT: Duration = Duration::from_secs(400 * 24 * 3600);
 /// The same in rounds of the simulation.
 const ROUNDS: usize = 200_000;
 
@@ -311,7 +311,7 @@ impl<'a> Universe<'a> {
             let Some(next) = simulation.next_event().into_iter().chain(due).min() else {
                 return Err(self.stuck("nothing is left that could happen", simulation));
             };
-            if next > EPOCH + PATIENCE {
+            if next > EPOCH + RUN_TIMEOUT {
                 return Err(self.stuck(&format!("it is {next} on its clock"), simulation));
             }
             simulation.set_clock(next);

@@ -271,7 +271,7 @@ def _called(hint: Any) -> str:
     return _PLAIN.get(hint) or f"a {getattr(hint, '__name__', str(hint))}"
 
 
-_LONGEST = 60
+_MAX_CHARS = 60
 
 
 def shown(value: Any) -> str:
@@ -282,4 +282,4 @@ def shown(value: Any) -> str:
         text = json.dumps(value)
     except (TypeError, ValueError):
         text = repr(value)
-    return text if len(text) <= _LONGEST else f"a {type(value).__name__} of {len(text)} characters"
+    return text if len(text) <= _MAX_CHARS else f"a {type(value).__name__} of {len(text)} characters"

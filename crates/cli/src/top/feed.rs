@@ -15,7 +15,7 @@ use tiffany::{TaskError, Uuid};
 use super::gauges::{self, Counted, Gauges};
 
 /// How long the process has for an answer. What the screen shows meanwhile is old.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// So many records of a task are shown.
 const RECORDS: usize = 200;
 
@@ -131,7 +131,7 @@ impl Looking {
     }
 
     fn fill(&mut self, wanted: &Wanted, picture: &mut Picture) -> Result<(), TaskError> {
-        let mut control = match Control::connect_within(&self.dir, PATIENCE)? {
+        let mut control = match Control::connect_within(&self.dir, CONNECT_TIMEOUT)? {
             Some(control) => control,
             None => Control::open(&self.dir)?,
         };

@@ -69,7 +69,7 @@ pub(super) struct Top {
 }
 
 /// So many runs are listed.
-const MOST: usize = 2_000;
+const MAX_RUNS: usize = 2_000;
 /// A page, for the keys that move by one.
 const PAGE: usize = 10;
 
@@ -110,7 +110,7 @@ impl Top {
             text,
             sort: self.sort,
             descending,
-            limit: MOST,
+            limit: MAX_RUNS,
             ..RunQuery::default()
         };
         let (run, task) = match self.view {

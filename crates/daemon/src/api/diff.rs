@@ -28,13 +28,13 @@ pub(super) struct Both {
 }
 
 const LIMIT: u64 = 100;
-const MOST: u64 = 10_000;
+const MAX_LIMIT: u64 = 10_000;
 
 pub(super) async fn compare(State(app): State<App>, Query(both): Query<Both>) -> Answered {
     let bad = |message: String| Problem::from(DaemonError::BadRequest(message));
     let limit = both.limit.unwrap_or(LIMIT);
-    if limit > MOST {
-        return Err(bad(format!("`limit` is {MOST} at most")));
+    if limit > MAX_LIMIT {
+        return Err(bad(format!("`limit` is {MAX_LIMIT} at most")));
     }
     let (Some(left), Some(right)) = (both.left, both.right) else {
         let message = "`left` and `right` name the two runs";

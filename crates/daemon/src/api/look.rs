@@ -71,8 +71,8 @@ impl Listed {
             None => None,
         };
         let limit = self.limit.unwrap_or(100);
-        if !(1..=RunQuery::MOST as u64).contains(&limit) {
-            return Err(bad(format!("`limit` is between 1 and {}", RunQuery::MOST)));
+        if !(1..=RunQuery::MAX_LIMIT as u64).contains(&limit) {
+            return Err(bad(format!("`limit` is between 1 and {}", RunQuery::MAX_LIMIT)));
         }
         Ok(RunQuery {
             states,
@@ -121,7 +121,7 @@ pub(super) struct Waits {
 /// How often one looks at a run that is waited for: that a fork is paused, for want of being allowed something, is no event.
 const PACE: Duration = Duration::from_secs(1);
 /// The longest that one waits.
-const LONGEST_WAIT: u32 = 60;
+const MAX_WAIT_SECONDS: u32 = 60;
 
 pub(super) async fn show(
     State(app): State<App>,
@@ -129,8 +129,8 @@ pub(super) async fn show(
     Named(name): Named<String>,
     Query(Waits { wait }): Query<Waits>,
 ) -> Answered {
-    if wait.is_some_and(|wait| wait > LONGEST_WAIT) {
-        return Err(bad(format!("`wait` is {LONGEST_WAIT} seconds at most")));
+    if wait.is_some_and(|wait| wait > MAX_WAIT_SECONDS) {
+        return Err(bad(format!("`wait` is {MAX_WAIT_SECONDS} seconds at most")));
     }
     let run = app.find(&name).await?;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(wait.unwrap_or(0).into());

@@ -25,7 +25,7 @@ use crate::error::DaemonError;
 use crate::http::Peer;
 use crate::http::{Answered, Problem};
 use crate::http::{Named, Query};
-use crate::run_indexes::PATIENCE;
+use crate::run_indexes::FILE_TIMEOUT;
 
 /// Which records are wanted.
 #[derive(Default, Deserialize)]
@@ -60,8 +60,8 @@ impl Wanted {
     fn query(self, from: Option<u64>) -> Result<RecordQuery, Problem> {
         let bad = |message: String| Problem::from(DaemonError::BadRequest(message));
         let limit = self.limit.unwrap_or(LIMIT);
-        if !(1..=MOST).contains(&limit) {
-            return Err(bad(format!("`limit` is between 1 and {MOST}")));
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(bad(format!("`limit` is between 1 and {MAX_LIMIT}")));
         }
         let is_descending = match self.order.as_deref() {
             None | Some("asc") => false,
@@ -88,7 +88,7 @@ impl Wanted {
 }
 
 const LIMIT: u64 = 1000;
-const MOST: u64 = 10_000;
+const MAX_LIMIT: u64 = 10_000;
 /// So many bytes are handed on in one piece.
 const PIECE: usize = 64 << 10;
 /// Who follows a run is told that there is more. Whether it is over is looked for besides: soon after that, then not so soon.
@@ -314,8 +314,8 @@ impl Stream {
                     return Some(self.end("over"));
                 }
                 // What is safe comes into the file soon.
-                if self.begun.elapsed() > PATIENCE {
-                    let late = DaemonError::NoAnswer { patience: PATIENCE, turn: None };
+                if self.begun.elapsed() > FILE_TIMEOUT {
+                    let late = DaemonError::NoAnswer { patience: FILE_TIMEOUT, turn: None };
                     return Some(self.failed(&late.into()));
                 }
                 self.pace = SOON;

@@ -62,7 +62,7 @@ fn of_own_page(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// What a process may say.
-const LONGEST: usize = 64 << 20;
+const MAX_OUTPUT_BYTES: usize = 64 << 20;
 const PACE: Duration = Duration::from_millis(10);
 
 async fn rerun(app: App, arguments: Vec<String>) -> Answered {
@@ -125,11 +125,11 @@ impl<P: Read + AsFd> Heard<P> {
     /// Takes what there is. `true`: there was something.
     fn hear(&mut self) -> std::io::Result<bool> {
         let before = self.bytes.len();
-        let room = (LONGEST + 1).saturating_sub(before) as u64;
+        let room = (MAX_OUTPUT_BYTES + 1).saturating_sub(before) as u64;
         match (&mut self.pipe).take(room).read_to_end(&mut self.bytes) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
-            _ if self.bytes.len() > LONGEST => {
-                Err(std::io::Error::other(format!("it says more than {LONGEST} bytes")))
+            _ if self.bytes.len() > MAX_OUTPUT_BYTES => {
+                Err(std::io::Error::other(format!("it says more than {MAX_OUTPUT_BYTES} bytes")))
             }
             _ => Ok(self.bytes.len() > before),
         }

@@ -62,8 +62,8 @@ pub(super) async fn tasks(
         let message = "`since` is about now, and goes without `at`";
         return Err(TaskError::new(ErrorKind::BadArgument, message).into());
     }
-    if limit.is_some_and(|limit| !(1..=MOST).contains(&limit)) {
-        return Err(bad(format!("`limit` is between 1 and {MOST}")));
+    if limit.is_some_and(|limit| !(1..=MAX_LIMIT).contains(&limit)) {
+        return Err(bad(format!("`limit` is between 1 and {MAX_LIMIT}")));
     }
     let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(1));
     let query = TaskQuery { at, since, after, limit };
@@ -135,7 +135,7 @@ pub(super) struct Which {
 }
 
 const LIMIT: u64 = 100;
-const MOST: u64 = 10_000;
+const MAX_LIMIT: u64 = 10_000;
 
 pub(super) async fn effects(
     State(app): State<App>,
@@ -143,8 +143,8 @@ pub(super) async fn effects(
     Query(which): Query<Which>,
 ) -> Answered {
     let limit = which.limit.unwrap_or(LIMIT);
-    if !(1..=MOST).contains(&limit) {
-        return Err(bad(format!("`limit` is between 1 and {MOST}")));
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(bad(format!("`limit` is between 1 and {MAX_LIMIT}")));
     }
     let states = EffectQuery::STATES;
     if let Some(state) = which.state.as_deref().filter(|state| !states.contains(state)) {

@@ -23,15 +23,15 @@ pub(super) struct Which {
 }
 
 const LIMIT: u64 = 100;
-const MOST: u64 = 1_000;
+const MAX_LIMIT: u64 = 1_000;
 
 pub(super) async fn list(
     State(app): State<App>,
     Query(Which { after, limit }): Query<Which>,
 ) -> Result<Response, Problem> {
     let limit = limit.unwrap_or(LIMIT);
-    if !(1..=MOST).contains(&limit) {
-        return Err(DaemonError::BadRequest(format!("`limit` is between 1 and {MOST}")).into());
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(DaemonError::BadRequest(format!("`limit` is between 1 and {MAX_LIMIT}")).into());
     }
     let runtime = app.runtime()?;
     let page = tokio::select! {

@@ -16,7 +16,7 @@ use crate::private;
 /// The name of the file in a log directory.
 pub const TOKENS: &str = "tokens.json";
 /// A name may have so many letters.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// The tokens of a file.
 ///
@@ -213,11 +213,11 @@ fn replace(path: &Path, dir: &File, bytes: &[u8]) -> io::Result<()> {
 
 fn check_name(name: &str) -> Result<(), AuthError> {
     let fits = |c: char| c.is_alphanumeric() || "-_.@+".contains(c);
-    match !name.is_empty() && name.chars().count() <= LONGEST_NAME && name.chars().all(fits) {
+    match !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && name.chars().all(fits) {
         true => Ok(()),
         false => {
             let message = format!(
-                "{name:?} is no name for the owner of a token: letters, digits and `-_.@+`, at most {LONGEST_NAME}"
+                "{name:?} is no name for the owner of a token: letters, digits and `-_.@+`, at most {MAX_NAME_CHARS}"
             );
             Err(AuthError::TokenName(message))
         }
@@ -330,7 +330,7 @@ mod tests {
     fn names_are_such_that_can_be_printed() {
         let dir = Dir::new();
         let tokens = Tokens::at(&dir.0);
-        let long = "x".repeat(LONGEST_NAME + 1);
+        let long = "x".repeat(MAX_NAME_CHARS + 1);
         for name in ["", " ", "a b", "\u{1b}[31m", "a\nb", &long] {
             assert_eq!(code(tokens.add(name, Role::Viewer, None)), "TFY0178", "{name:?}");
         }

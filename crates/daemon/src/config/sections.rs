@@ -330,26 +330,26 @@ impl RunLimited {
 }
 
 /// No limit may be higher than this; `false` is without limit.
-const MOST: u64 = 1_000_000_000_000_000;
+const MAX_LIMIT: u64 = 1_000_000_000_000_000;
 /// How long a turn may take, from and to.
 const TURN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(86_400));
 
 /// What is wrong with limits, if something is: which, and what it may be.
 pub(super) fn check_run_limits(limits: &RunLimits) -> Result<(), String> {
     let numbers = [
-        ("tasks", limits.tasks, (1, MOST)),
-        ("calls", limits.calls, (1, MOST)),
-        ("records", limits.records, (1, MOST)),
-        ("messages", limits.messages, (1, MOST)),
+        ("tasks", limits.tasks, (1, MAX_LIMIT)),
+        ("calls", limits.calls, (1, MAX_LIMIT)),
+        ("records", limits.records, (1, MAX_LIMIT)),
+        ("messages", limits.messages, (1, MAX_LIMIT)),
         ("deaths", limits.deaths, (1, 1_000)),
     ];
     for (name, limit, range) in numbers {
         limit.map_or(Ok(()), |limit| in_range(name, limit, range))?;
     }
     let sizes = [
-        ("log_bytes", limits.log_bytes, (1_000, MOST)),
-        ("memory_bytes", limits.memory_bytes, (1_000_000, MOST)),
-        ("message_bytes", limits.message_bytes, (1, MOST)),
+        ("log_bytes", limits.log_bytes, (1_000, MAX_LIMIT)),
+        ("memory_bytes", limits.memory_bytes, (1_000_000, MAX_LIMIT)),
+        ("message_bytes", limits.message_bytes, (1, MAX_LIMIT)),
     ];
     for (name, limit, range) in sizes {
         limit.map_or(Ok(()), |limit| size_in_range(name, limit, range))?;

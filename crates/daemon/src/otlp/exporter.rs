@@ -15,14 +15,14 @@ use super::sending::{Counts, Measured};
 use super::spans::{Ended, now};
 
 /// So many spans wait at most.
-const MOST: usize = 8192;
+const MAX_WAITING_SPANS: usize = 8192;
 /// So many are sent at once.
 const BATCH: usize = 512;
 /// How long spans are collected before they are sent.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long is waited after a failure, at first and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(15);
+const MAX_WAIT: Duration = Duration::from_secs(15);
 
 /// Spans on their way.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Queue {
     /// `false`: there is no room.
     pub(super) fn add(&self, span: Ended) -> bool {
         let mut waiting = self.lock();
-        if waiting.spans.len() >= MOST {
+        if waiting.spans.len() >= MAX_WAITING_SPANS {
             return false;
         }
         waiting.spans.push(span);
@@ -187,7 +187,7 @@ impl Sending {
             if ends.is_some() {
                 std::thread::sleep(FIRST_WAIT);
             }
-            wait = (wait * 2).min(LONGEST_WAIT);
+            wait = (wait * 2).min(MAX_WAIT);
         }
     }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::otlp::settings::{OtlpError, Settings};
 
 /// How long a collector may take for anything.
-const PATIENCE: Duration = Duration::from_secs(10);
+const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(10);
 /// So much of an answer is read.
-const LONGEST: u64 = 64 << 10;
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
 /// Where to send.
 #[derive(Clone)]
@@ -74,7 +74,7 @@ impl Endpoint {
     fn send(&self, what: &str, body: &str) -> std::io::Result<u16> {
         let mut last = std::io::Error::other("its name has no address");
         for address in self.host.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
+            match TcpStream::connect_timeout(&address, COLLECTOR_TIMEOUT) {
                 Ok(stream) => return self.exchange(stream, what, body),
                 Err(error) => last = error,
             }
@@ -83,8 +83,8 @@ impl Endpoint {
     }
 
     fn exchange(&self, mut stream: TcpStream, what: &str, body: &str) -> std::io::Result<u16> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(COLLECTOR_TIMEOUT))?;
+        stream.set_write_timeout(Some(COLLECTOR_TIMEOUT))?;
         let Endpoint { host, path, headers } = self;
         let head = format!(
             "POST {path}{what} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
@@ -94,7 +94,7 @@ impl Endpoint {
         stream.write_all(head.as_bytes())?;
         stream.write_all(body.as_bytes())?;
         let mut status = String::new();
-        let mut answer = BufReader::new(stream.take(LONGEST));
+        let mut answer = BufReader::new(stream.take(MAX_ANSWER_BYTES));
         answer.read_line(&mut status)?;
         let code = status.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse().ok());
         // The rest is read so that the other side is not cut off; what it says is of no use.

@@ -21,7 +21,7 @@ use super::exporter::Queue;
 use super::sending::Counts;
 
 /// So many lines are kept with a span.
-const MOST_NOTES: usize = 64;
+const MAX_NOTES: usize = 64;
 
 /// Sends spans to a collector, as a layer of a subscriber.
 pub struct SpanLayer {
@@ -109,7 +109,7 @@ where
         if level == Level::ERROR {
             ended.error = Some(fields.message.clone());
         }
-        if ended.notes.len() >= MOST_NOTES {
+        if ended.notes.len() >= MAX_NOTES {
             ended.dropped_notes += 1;
             return;
         }

@@ -15,10 +15,10 @@ use super::meters::SinkMeters;
 /// So many events are given on at once.
 const HANDFUL: usize = 256;
 /// How long a server may take to take them, or to let somebody in.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long is waited after a failure, at first and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// A kind of server.
 pub(super) trait Outlet: Send + Sync + 'static {
@@ -64,7 +64,7 @@ pub(super) async fn pump<O: Outlet>(
                 return state.give_up(items.len());
             }
             sleep(wait).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            wait = (wait * 2).min(MAX_WAIT);
         }
         state.succeeded(&items);
     }
@@ -81,16 +81,16 @@ struct Line<O: Outlet> {
 
 impl<O: Outlet> Line<O> {
     async fn give(&mut self, items: &[Item]) -> Result<(), String> {
-        let late = |what: &str| format!("it took longer than {PATIENCE:?} to {what}");
+        let late = |what: &str| format!("it took longer than {SERVER_TIMEOUT:?} to {what}");
         let mut open = match self.open.take() {
             Some(open) => open,
             None => {
-                let connected = timeout(PATIENCE, self.outlet.connect()).await;
+                let connected = timeout(SERVER_TIMEOUT, self.outlet.connect()).await;
                 connected.map_err(|_| late("connect"))??
             }
         };
         let sending = self.outlet.send(&mut open, items, &self.origin);
-        timeout(PATIENCE, sending).await.map_err(|_| late("answer"))??;
+        timeout(SERVER_TIMEOUT, sending).await.map_err(|_| late("answer"))??;
         self.open = Some(open);
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::lock::holder;
 
 /// A pause is not longer than this, so that an end comes soon.
-const LONGEST: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// So a backup with a limit has the disk for a fifth of the time at most, however slow that is.
 const RESTS: u32 = 4;
@@ -117,7 +117,7 @@ impl<'a> Pace<'a> {
             if self.is_stopped() {
                 return;
             }
-            std::thread::sleep(left.min(LONGEST));
+            std::thread::sleep(left.min(MAX_PAUSE));
         }
     }
 }

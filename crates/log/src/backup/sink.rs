@@ -11,10 +11,10 @@ use super::super::error::{Doing, LogError};
 /// More files than this are synced by one sync of the file system.
 const SINGLE: usize = 16;
 /// After so many bytes and files what was written is synced, where others want the disk too...
-const A_FEW: (u64, usize) = (4 << 20, 512);
+const SHARED_DISK_BATCH: (u64, usize) = (4 << 20, 512);
 /// ...and where nobody does.
-const MANY: (u64, usize) = (64 << 20, 4096);
-const LONGEST_REST: Duration = Duration::from_secs(2);
+const IDLE_DISK_BATCH: (u64, usize) = (64 << 20, 4096);
+const MAX_REST: Duration = Duration::from_secs(2);
 
 pub(super) struct Sink {
     disk: Arc<dyn Disk>,
@@ -64,7 +64,7 @@ impl Sink {
     }
 
     fn is_full(&self) -> bool {
-        let (bytes, files) = if self.rests > 0 { A_FEW } else { MANY };
+        let (bytes, files) = if self.rests > 0 { SHARED_DISK_BATCH } else { IDLE_DISK_BATCH };
         self.bytes >= bytes || self.open.len() + self.closed >= files
     }
 
@@ -80,7 +80,7 @@ impl Sink {
         }
         .doing("sync", here)?;
         if self.rests > 0 {
-            std::thread::sleep((began.elapsed() * self.rests).min(LONGEST_REST));
+            std::thread::sleep((began.elapsed() * self.rests).min(MAX_REST));
         }
         Ok(())
     }

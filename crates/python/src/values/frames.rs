@@ -10,7 +10,7 @@ use crate::values::coroutine_kind::{is_coroutine, is_plain_program};
 use crate::values::names;
 
 /// The number of characters that are shown of a variable.
-const LONGEST: usize = 400;
+const MAX_VARIABLE_CHARS: usize = 400;
 
 /// Adds the frames of a coroutine and of those it delegates to with `await` and `yield from`, the
 /// innermost last.
@@ -74,7 +74,7 @@ pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
         Ok(text) => text.to_string_lossy().into_owned(),
         Err(error) => format!("<no repr: {error}>"),
     };
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_VARIABLE_CHARS) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text,
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// No more changes of one value are told.
-const MOST: usize = 50;
+const MAX_CHANGES: usize = 50;
 
 /// A place where two values differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -46,7 +46,7 @@ impl Found {
                 }
             }
             (Some(Value::Array(a)), Some(Value::Array(b))) => self.lists(path, a, b),
-            (a, b) if self.changes.len() < MOST => {
+            (a, b) if self.changes.len() < MAX_CHANGES => {
                 let change = Change { path: path.clone(), a: a.cloned(), b: b.cloned() };
                 self.changes.push(change);
             }

@@ -9,7 +9,7 @@ use crate::record::{Record, TaskYield};
 use tiffany_log::LogError;
 
 /// Mermaid draws no more than this unless it is told to.
-const MOST_EDGES: usize = 500;
+const MAX_EDGES: usize = 500;
 
 #[derive(Default)]
 pub(super) struct Graph {
@@ -59,7 +59,7 @@ impl Graph {
             text.push_str(&format!("  %% not all could be read: {}\n", escape(&error.to_string())));
         }
         let edges = self.spawned.len() + self.waits.len();
-        if edges > MOST_EDGES {
+        if edges > MAX_EDGES {
             text.push_str(&format!("  %% {edges} edges: set maxEdges, or Mermaid draws none\n"));
         }
         for (tid, task) in &self.tasks {

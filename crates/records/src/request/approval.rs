@@ -9,8 +9,8 @@ use crate::value::{Json, decode, encode};
 use tiffany_log::{Stamp, to_the_second};
 
 /// So long a name or a reason may be, in bytes.
-const LONGEST_NAME: usize = 256;
-const LONGEST_REASON: usize = 64 << 10;
+const MAX_NAME_BYTES: usize = 256;
+const MAX_REASON_BYTES: usize = 64 << 10;
 
 /// A question that waits for a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -158,8 +158,8 @@ impl Ruling {
         let (choice, rejected) = self.pick(open)?;
         let uid = self.uid;
         let by = self.by.unwrap_or_else(|| user_name(uid.unwrap_or_else(own_uid)));
-        check_length("a name", &by, LONGEST_NAME)?;
-        check_length("a reason", self.why.as_deref().unwrap_or_default(), LONGEST_REASON)?;
+        check_length("a name", &by, MAX_NAME_BYTES)?;
+        check_length("a reason", self.why.as_deref().unwrap_or_default(), MAX_REASON_BYTES)?;
         Ok(Approval { choice, rejected, by, uid, why: self.why, at })
     }
 
@@ -400,12 +400,13 @@ mod tests {
     #[test]
     fn a_name_and_a_reason_have_a_longest_length() {
         let open = open(&["yes", "no"]);
-        let long = "x".repeat(LONGEST_REASON + 1);
-        for ruling in [Ruling::yes().by(&long[..LONGEST_NAME + 1]), Ruling::yes().because(&long)] {
+        let long = "x".repeat(MAX_REASON_BYTES + 1);
+        for ruling in [Ruling::yes().by(&long[..MAX_NAME_BYTES + 1]), Ruling::yes().because(&long)]
+        {
             let error = ruling.decide(&open, Time::ZERO).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadArgument);
         }
-        let ruling = Ruling::yes().by(&long[..LONGEST_NAME]).because(&long[..LONGEST_REASON]);
+        let ruling = Ruling::yes().by(&long[..MAX_NAME_BYTES]).because(&long[..MAX_REASON_BYTES]);
         assert!(ruling.decide(&open, Time::ZERO).is_ok());
     }
 }

@@ -141,13 +141,13 @@ pub struct ErrorSummary {
 }
 
 /// A message may be as long as a program likes.
-const LONGEST_MESSAGE: usize = 300;
+const MAX_MESSAGE_CHARS: usize = 300;
 
 impl From<&TaskError> for ErrorSummary {
     fn from(error: &TaskError) -> ErrorSummary {
         // What is to be taken out is looked for before it is cut: the beginning of a secret is found by nobody.
         let whole = redact::clean(error.message());
-        let mut message: String = whole.chars().take(LONGEST_MESSAGE).collect();
+        let mut message: String = whole.chars().take(MAX_MESSAGE_CHARS).collect();
         if message.len() < whole.len() {
             message.push('…');
         }
@@ -228,7 +228,7 @@ pub struct RunQuery {
     pub sort: SortBy,
     /// Whether the last come first.
     pub descending: bool,
-    /// So many at most; no more than [`RunQuery::MOST`].
+    /// So many at most; no more than [`RunQuery::MAX_LIMIT`].
     pub limit: usize,
     /// Those that come after what a page before this one ended with: its [`next`](RunPage::next).
     pub after: Option<String>,
@@ -332,7 +332,7 @@ pub struct Looked<'a> {
 
 impl RunQuery {
     /// So many runs are given at once.
-    pub const MOST: usize = 10_000;
+    pub const MAX_LIMIT: usize = 10_000;
 
     /// The query with its states, text and place read, or why they can't be.
     pub fn look(&self) -> Result<Looked<'_>, TaskError> {
@@ -453,7 +453,7 @@ impl Looked<'_> {
 
     /// How many runs a page has at most.
     pub fn limit(&self) -> usize {
-        self.query.limit.clamp(1, RunQuery::MOST)
+        self.query.limit.clamp(1, RunQuery::MAX_LIMIT)
     }
 
     /// Where one goes on after this row.

@@ -80,9 +80,9 @@ pub struct RecordPage {
 }
 
 /// So many bytes of lines are looked through for a text in one question.
-const MOST_SEARCHED: u64 = 128 << 20;
+const MAX_SEARCHED_BYTES: u64 = 128 << 20;
 /// A page has no more bytes of lines than this, whatever was asked for.
-const MOST_TOLD: usize = 16 << 20;
+const MAX_PAGE_BYTES: usize = 16 << 20;
 
 impl Index {
     pub(crate) fn add(&mut self, entry: Entry, end: u64) {
@@ -179,7 +179,7 @@ impl Index {
         for together in seqs.chunk_by(|a, b| a.abs_diff(*b) == 1) {
             let (Some(a), Some(b)) = (together.first(), together.last()) else { continue };
             let mut take = |record: &LogLine<'_>| {
-                if told > MOST_TOLD {
+                if told > MAX_PAGE_BYTES {
                     return Going::Enough;
                 }
                 told += record.json.len();
@@ -212,7 +212,7 @@ impl Index {
             // The count is of the whole run, the page of the part that was asked for.
             let is_asked_for = (first..=last).contains(&record.seq);
             searched += record.json.len() as u64;
-            if searched > MOST_SEARCHED {
+            if searched > MAX_SEARCHED_BYTES {
                 is_cut = true;
                 if page.next.is_none() && is_asked_for {
                     page.next = Some(record.seq);
@@ -227,7 +227,7 @@ impl Index {
             if !is_asked_for || page.next.is_some() {
                 return Going::On;
             }
-            if page.records.len() >= limit || told > MOST_TOLD {
+            if page.records.len() >= limit || told > MAX_PAGE_BYTES {
                 page.next = Some(record.seq);
                 return Going::On;
             }

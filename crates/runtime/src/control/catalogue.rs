@@ -27,9 +27,9 @@ use tiffany_records::value::plain::unmark;
 const LOOKS: usize = 100;
 const LOOK: Duration = Duration::from_millis(20);
 /// The same where there may be nothing to look for.
-const FEW_LOOKS: usize = 5;
+const IDLE_LOOKS: usize = 5;
 /// So many files are read before one looks who asks.
-const FEW: usize = 64;
+const FILES_BATCH: usize = 64;
 
 /// A run that is over, or its head if it is not.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ pub(crate) enum Job {
 
 /// So many outcomes are kept, and none that is longer.
 const OUTCOMES: usize = 32;
-const LONGEST_KEPT: usize = 1 << 16;
+const MAX_OUTCOME_BYTES: usize = 1 << 16;
 
 pub(crate) struct Catalogue {
     disk: Arc<dyn Disk>,
@@ -141,7 +141,7 @@ impl Catalogue {
         let mut later = VecDeque::new();
         for (count, (run, stand)) in over.into_iter().enumerate() {
             self.read_over(run, stand);
-            if !count.is_multiple_of(FEW) {
+            if !count.is_multiple_of(FILES_BATCH) {
                 continue;
             }
             // Who only wants what goes on does not wait for what is over.
@@ -187,7 +187,7 @@ impl Catalogue {
     /// Why a question is not open. An answer that was given a moment ago may not be in its file yet.
     fn why_not_open(&self, approval: &str) -> TaskError {
         let mut why = why_not_open(&*self.disk, &self.root, approval);
-        for _ in 0..FEW_LOOKS {
+        for _ in 0..IDLE_LOOKS {
             if why.kind() != ErrorKind::NoSuchApproval || self.is_left() {
                 break;
             }
@@ -332,7 +332,7 @@ impl Catalogue {
         }
         let Some(outcome) = read_outcome(&*self.disk, &self.root, run)? else { return Ok(None) };
         let outcome = outcome.map(Arc::<str>::from);
-        if outcome.as_ref().map_or(true, |json| json.len() <= LONGEST_KEPT) {
+        if outcome.as_ref().map_or(true, |json| json.len() <= MAX_OUTCOME_BYTES) {
             self.outcomes.truncate(OUTCOMES - 1);
             self.outcomes.push_front((run, outcome.clone()));
         }

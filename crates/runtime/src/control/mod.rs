@@ -69,10 +69,10 @@ pub use tiffany_records::request::{OpenApproval, Ruling, user_name};
 use tiffany_records::value::{deserialize, raw};
 
 /// How long an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client waits for it. The process that is asked waits for its loop and then says why nothing comes, which
 /// it can't do if it is stopped.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(33);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(33);
 
 /// Asks the runtime that has a log, or writes to the log itself where none has it.
 ///
@@ -107,7 +107,7 @@ impl Control {
         not_on_the_loop()?;
         let begun = Instant::now();
         loop {
-            if let Some(client) = Client::connect(dir, CLIENT_PATIENCE)? {
+            if let Some(client) = Client::connect(dir, CLIENT_TIMEOUT)? {
                 return Ok(Control::by(Way::Socket(client)));
             }
             match Offline::open(dir) {
@@ -131,7 +131,7 @@ impl Control {
 
     /// The process that has the log in a directory, if one has it and listens. The log itself is not touched.
     pub fn connect(dir: &Path) -> Result<Option<Control>, TaskError> {
-        Control::connect_within(dir, CLIENT_PATIENCE)
+        Control::connect_within(dir, CLIENT_TIMEOUT)
     }
 
     /// The same; each answer is waited for so long at most. A process that is stopped, or whose loop is kept by a
@@ -480,7 +480,7 @@ pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskEr
     }
     let (tell, told) = Tell::waited_for();
     inbox.send(LoopMessage::Request(request, tell));
-    match told.recv_timeout(PATIENCE) {
+    match told.recv_timeout(ANSWER_TIMEOUT) {
         Ok(answer) => answer,
         Err(RecvTimeoutError::Disconnected) => Err(runtime_gone()),
         Err(RecvTimeoutError::Timeout) => Err(slow_answer(inbox)),
@@ -508,7 +508,8 @@ fn runtime_gone() -> TaskError {
 fn slow_answer(inbox: &Inbox) -> TaskError {
     let why = turns::who_keeps_it(inbox);
     let why = why.unwrap_or_else(|| "it is not driven, or a task keeps its turn".into());
-    let message = format!("the runtime has not answered for {PATIENCE:?}: {why}; {UNANSWERED}");
+    let message =
+        format!("the runtime has not answered for {ANSWER_TIMEOUT:?}: {why}; {UNANSWERED}");
     TaskError::new(ErrorKind::Unreachable, message)
 }
 

@@ -19,7 +19,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::audit_thread::{AuditThread, Job};
 use super::socket::House;
-use super::{PATIENCE, answer_at_once, runtime_gone, slow_answer};
+use super::{ANSWER_TIMEOUT, answer_at_once, runtime_gone, slow_answer};
 use crate::control::audit_hook;
 use crate::control::audit_hook::Finish;
 use crate::control::event_stream;
@@ -155,7 +155,7 @@ impl Connection {
         match self.state {
             State::Refused => REFUSED_TIMEOUT,
             _ if self.is_idle() => IDLE_TIMEOUT,
-            _ => PATIENCE,
+            _ => ANSWER_TIMEOUT,
         }
     }
 }
@@ -579,7 +579,7 @@ impl<'a> Server<'a> {
         let watch = move || {
             let _count = count;
             let is_ready = stream.set_nonblocking(false).is_ok()
-                && stream.set_write_timeout(Some(PATIENCE)).is_ok();
+                && stream.set_write_timeout(Some(ANSWER_TIMEOUT)).is_ok();
             // The other side may be gone at any time.
             drop(is_ready.then(|| event_stream::serve(&stream, &hub, wanted)));
         };

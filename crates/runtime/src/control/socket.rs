@@ -231,9 +231,9 @@ pub(super) fn lost(error: &io::Error) -> TaskError {
 /// Does something with the path of a directory's socket. A path may be longer than the name of a socket can be; then the
 /// directory is named by a descriptor.
 fn reached<R>(dir: &Path, act: impl Fn(&Path) -> io::Result<R>) -> io::Result<R> {
-    const ENOUGH: usize = 100;
+    const MAX_PATH_BYTES: usize = 100;
     let path = dir.join(NAME);
-    if path.as_os_str().len() < ENOUGH {
+    if path.as_os_str().len() < MAX_PATH_BYTES {
         return act(&path);
     }
     let dir = std::fs::File::open(dir)?;

@@ -7,7 +7,7 @@ use tiffany_kernel::{RunId, Uuid};
 use tiffany_records::request::Settlement;
 
 /// So many promises of runs that are over are remembered, so that who answers late or twice is told so.
-const MOST_PAST: usize = 65_536;
+const MAX_PAST: usize = 65_536;
 
 /// A promise; one that a fork has in common with its parent with the number of the fork.
 type Key = (Uuid, Option<RunId>);
@@ -75,7 +75,7 @@ impl Promises {
         if self.past.insert(uuid, settled).is_none() {
             self.past_order.push_back(uuid);
         }
-        if self.past_order.len() > MOST_PAST
+        if self.past_order.len() > MAX_PAST
             && let Some(oldest) = self.past_order.pop_front()
         {
             self.past.remove(&oldest);
@@ -173,12 +173,12 @@ mod tests {
             [0, 1, 2].map(|n| promises.was_settled(Uuid(n))),
             [Some(true), Some(false), None]
         );
-        for number in 0..MOST_PAST as u128 {
+        for number in 0..MAX_PAST as u128 {
             promises.add(Uuid(10 + number), RunId(2), true);
         }
         promises.forget_run(RunId(2));
         assert_eq!(promises.was_settled(Uuid(0)), None);
         assert_eq!(promises.was_settled(Uuid(10)), Some(false));
-        assert_eq!(promises.past.len(), MOST_PAST);
+        assert_eq!(promises.past.len(), MAX_PAST);
     }
 }

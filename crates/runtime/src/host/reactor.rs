@@ -26,7 +26,7 @@ const BELL: u64 = u64::MAX;
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// As long as one wait may be. Milliseconds in 32 bits end after 24 days.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Wakes a sleeping reactor from any thread.
 #[derive(Clone)]
@@ -338,7 +338,7 @@ impl Reactor {
     /// with `ppoll`; a longer wait ends early and is then repeated, which costs events nothing.
     fn poll_events(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
         self.events.clear();
-        let whole = timeout.map(|timeout| (timeout - sub_millis(timeout)).min(LONGEST_WAIT));
+        let whole = timeout.map(|timeout| (timeout - sub_millis(timeout)).min(MAX_WAIT));
         if let Some(timeout) = timeout
             && !timeout.is_zero()
             && whole == Some(Duration::ZERO)

@@ -11,7 +11,7 @@ use tiffany_log::sync::{Condvar, Mutex};
 /// A directory is walked at most this often.
 const EVERY: Duration = Duration::from_secs(60);
 /// How long the first who asks waits for that.
-const PATIENCE: Duration = Duration::from_millis(50);
+const FIRST_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A log's directory.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Disk {
             let thread = std::thread::Builder::new().name("tiffany-disk".into());
             known.is_walking = thread.spawn(walk).is_ok();
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + FIRST_TIMEOUT;
         while known.last.is_none()
             && known.is_walking
             && !self.0.walked.wait_until(&mut known, until)

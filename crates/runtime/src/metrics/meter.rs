@@ -160,21 +160,21 @@ impl Histogram {
 pub(crate) struct Named<T>(Mutex<BTreeMap<Box<str>, Arc<T>>>);
 
 /// So many names have figures of their own.
-pub(crate) const MOST_NAMES: usize = 100;
+pub(crate) const MAX_NAMES: usize = 100;
 /// The name of the rest.
 pub(crate) const OTHER: &str = "other";
 /// So many bytes of a name are kept.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_BYTES: usize = 100;
 
 impl<T: Default> Named<T> {
     /// What belongs to a name.
     pub(crate) fn of(&self, name: &str) -> Arc<T> {
-        let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
+        let name = &name[..name.floor_char_boundary(MAX_NAME_BYTES)];
         let mut known = self.0.lock();
         if let Some(found) = known.get(name) {
             return Arc::clone(found);
         }
-        let is_full = known.len() >= MOST_NAMES;
+        let is_full = known.len() >= MAX_NAMES;
         let name = if is_full { OTHER } else { name };
         Arc::clone(known.entry(name.into()).or_default())
     }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn names_beyond_the_limit_share_one_and_long_ones_are_cut() {
         let named: Named<Counter> = Named::default();
-        for number in 0..3 * MOST_NAMES {
+        for number in 0..3 * MAX_NAMES {
             named.of(&format!("name {number}")).add(1);
         }
         named.of("name 0").add(1);
@@ -227,12 +227,12 @@ mod tests {
         named.for_each(|name, count| {
             seen.insert(name.to_string(), count.get());
         });
-        assert_eq!(seen.len(), MOST_NAMES + 1);
+        assert_eq!(seen.len(), MAX_NAMES + 1);
         assert_eq!(seen["name 0"], 2);
-        assert_eq!(seen[OTHER], 2 * MOST_NAMES as u64);
+        assert_eq!(seen[OTHER], 2 * MAX_NAMES as u64);
 
         let named: Named<Counter> = Named::default();
-        named.of(&"ä".repeat(LONGEST_NAME)).add(1);
-        named.for_each(|name, _| assert_eq!(name.len(), LONGEST_NAME));
+        named.of(&"ä".repeat(MAX_NAME_BYTES)).add(1);
+        named.for_each(|name, _| assert_eq!(name.len(), MAX_NAME_BYTES));
     }
 }

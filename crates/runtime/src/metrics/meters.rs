@@ -17,7 +17,7 @@ use tiffany_log::{Commit, CommitObserver};
 use tiffany_records::RunError;
 
 /// How long the loop may take to say how it stands before what it said last is told instead.
-const PATIENCE: Duration = Duration::from_millis(250);
+const LOOP_TIMEOUT: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 pub(crate) struct Meters {
@@ -206,7 +206,7 @@ impl Meters {
         if !std::mem::replace(&mut told.is_asked, true) {
             ask();
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LOOP_TIMEOUT;
         while told.count == count && !self.told.wait_until(&mut told, until) {}
     }
 

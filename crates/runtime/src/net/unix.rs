@@ -18,12 +18,12 @@ use crate::io::source::{
 use crate::io::source::{datagrams, has_descriptor, stream_reads, stream_sides, stream_writes};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 /// Waits before looking again whether a full receiver has room: the system has no way to tell when.
 async fn pause(length: &mut Duration, at: &'static Location<'static>) -> io::Result<()> {
     let slept = TryCall::<()>::new_at(SystemCall::Sleep(*length), at).await;
-    *length = (*length * 2).min(LONGEST_PAUSE);
+    *length = (*length * 2).min(MAX_PAUSE);
     slept.map_err(into_io_error)
 }
 

@@ -280,12 +280,12 @@ impl Registry {
 }
 
 /// So much is said of an input that cannot be read, which is part of what is said.
-const LONGEST: usize = 600;
+const MAX_REASON_CHARS: usize = 600;
 
 /// The beginning of a long text, without what is to be taken out of it.
 fn in_short(text: &str) -> String {
     let whole = redact::clean(text);
-    let short: String = whole.chars().take(LONGEST).collect();
+    let short: String = whole.chars().take(MAX_REASON_CHARS).collect();
     if short.len() < whole.len() { format!("{short}…") } else { short }
 }
 

@@ -62,13 +62,13 @@ fn told(place: &str) -> String {
     if place.is_empty() { "it".into() } else { format!("`{place}`") }
 }
 
-const LONGEST: usize = 80;
+const MAX_TEXT_BYTES: usize = 80;
 
 /// A value, or what a long one is: half of a secret would not be known for one.
 fn in_short(value: &Value) -> String {
     let text = value.to_string();
     match text.len() {
-        ..=LONGEST => text,
+        ..=MAX_TEXT_BYTES => text,
         long => format!("{} of {long} bytes", named(value)),
     }
 }
@@ -156,7 +156,7 @@ fn members(schema: &Value, value: &Value, place: &str) -> Option<String> {
             Some(schema) => misfit_at(schema, member, &inside),
             None => match &schema["additionalProperties"] {
                 Value::Bool(false) => {
-                    let name: String = name.chars().take(LONGEST).collect();
+                    let name: String = name.chars().take(MAX_TEXT_BYTES).collect();
                     Some(format!("{} takes no `{name}`", told(place)))
                 }
                 Value::Null => None,

@@ -20,7 +20,7 @@ use tiffany_records::value::Json;
 
 /// Lines that nobody waits for are handed in when there are so many bytes of them, or when the log has nothing
 /// else to do.
-const ENOUGH: usize = 64 << 10;
+const BATCH_BYTES: usize = 64 << 10;
 
 /// Something that may happen once the log is safe.
 pub(crate) enum AfterCommit {
@@ -39,7 +39,7 @@ impl Durable {
     /// Whether what was written should go to the log now and not with what comes next.
     fn should_hand_in(&self) -> bool {
         let is_idle = self.handed_in == self.safe;
-        !self.after_commit.is_empty() || is_idle || self.page.batch.len() >= ENOUGH
+        !self.after_commit.is_empty() || is_idle || self.page.batch.len() >= BATCH_BYTES
     }
 }
 

@@ -15,7 +15,7 @@ use tiffany_records::activity::{Data, TaskId};
 use tiffany_records::redact::Redactions;
 
 /// So many events may wait for a reader to be out of the way.
-const MOST: usize = 4096;
+const MAX_WAITING_EVENTS: usize = 4096;
 
 /// What was told and is not in the hub yet.
 #[derive(Default)]
@@ -71,7 +71,7 @@ impl Feed {
         }
         let events = self.take(run);
         self.add(hub, task_id, None, events);
-        self.hand_over(hub, self.waiting > MOST);
+        self.hand_over(hub, self.waiting > MAX_WAITING_EVENTS);
     }
 
     /// Hands over what there is. If somebody reads just then, it waits for that only if it must.
@@ -79,7 +79,7 @@ impl Feed {
         if self.batches.is_empty() {
             return;
         }
-        let state = match must || self.waiting > MOST {
+        let state = match must || self.waiting > MAX_WAITING_EVENTS {
             true => Some(hub.0.state.lock()),
             false => hub.0.state.try_lock(),
         };

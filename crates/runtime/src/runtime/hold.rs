@@ -36,7 +36,7 @@ fn still_busy(run: Uuid, steps: &[String]) -> TaskError {
 /// What a task allocates at least, besides what is counted.
 const TASK_OVERHEAD: usize = 512;
 /// As many tasks and messages as are not worth an estimate.
-const FEW: usize = 1_000;
+const MIN_ESTIMATED: usize = 1_000;
 /// Logs up to this length are read once at a restart. Longer ones are searched first: whether their runs are held is
 /// found out before they are taken into memory.
 const SHORT_LOG: u64 = 32 << 20;
@@ -83,7 +83,7 @@ impl Runtime {
         let holding = &mut durable_state.holding;
         let count = run.live_tasks() + run.unread_count();
         let (before, _) = holding.measured;
-        if count > FEW.max(before + before / 4) {
+        if count > MIN_ESTIMATED.max(before + before / 4) {
             let messages: usize = run.unread().map(json_len).sum();
             let bytes = run.task_bytes() + run.live_tasks() * TASK_OVERHEAD + messages;
             holding.measured = (count, bytes as u64);

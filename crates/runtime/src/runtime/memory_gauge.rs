@@ -25,7 +25,7 @@ const SAMPLE: u64 = 2 << 20;
 /// How much more than what it was seen to add a run is charged with, at most.
 const MAX_RATIO: u64 = 32;
 /// A sample of at most this many rounds is followed by another one.
-const FEW_ROUNDS: u32 = 64;
+const SHORT_SAMPLE_ROUNDS: u32 = 64;
 /// As many rounds are measured in one sample at most.
 const MAX_ROUNDS: u32 = 10_000;
 
@@ -108,7 +108,7 @@ impl MemoryGauge {
             return true;
         }
         self.settle(now);
-        if rounds <= FEW_ROUNDS {
+        if rounds <= SHORT_SAMPLE_ROUNDS {
             self.sample = Some(Sample::begin(now));
         }
         self.sample.is_some()

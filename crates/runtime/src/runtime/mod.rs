@@ -52,7 +52,7 @@ use crate::calls::call::wrong_type;
 use crate::calls::context;
 use crate::calls::context::Entered;
 use crate::calls::future_task::{Fallible, FutureTask, Plain};
-use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
+use crate::clock::{Clock, MAX_TIMER_WAIT};
 use crate::handle::RuntimeHandle;
 use crate::host::inbox::LoopMessage;
 use crate::host::reactor::Ready;
@@ -587,7 +587,7 @@ impl Runtime {
             self.next_deadline().map(|deadline| deadline.saturating_since(self.host.clock.now()));
         match self.jump(timeout) {
             Some(later) => later.map(|()| None),
-            None => Ok(Some(timeout.map(|timeout| timeout.min(LONGEST_WAIT_FOR_TIMER)))),
+            None => Ok(Some(timeout.map(|timeout| timeout.min(MAX_TIMER_WAIT)))),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::host::slots::{Slot, Slots};
 use crate::host::step_output::Onlookers;
 use crate::host::trace::Tracer;
 use crate::metrics::loop_state::{SlotUsage, StepStates};
-use crate::metrics::meter::MOST_NAMES;
+use crate::metrics::meter::MAX_NAMES;
 use crate::metrics::meters::AttemptOutcome;
 use crate::run_log::replay::decoded_log::Begun;
 use crate::runtime::Runtime;
@@ -178,7 +178,7 @@ impl Effects {
 
     /// Each queue, with how many wait in it and how many have left it and are under way.
     pub(crate) fn queue_lengths(&self) -> Vec<(String, usize, usize)> {
-        let queues = self.queues.iter().take(MOST_NAMES);
+        let queues = self.queues.iter().take(MAX_NAMES);
         queues.map(|(name, queue)| (name.clone(), queue.waiting(), queue.under_way())).collect()
     }
 

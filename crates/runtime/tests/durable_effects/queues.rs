@@ -19,7 +19,7 @@ fn at_once(count: usize) -> QueueSettings {
 #[test]
 fn no_more_at_once_than_the_queue_allows() {
     static NOW: AtomicU32 = AtomicU32::new(0);
-    static MOST: AtomicU32 = AtomicU32::new(0);
+    static MAX_RUNNING: AtomicU32 = AtomicU32::new(0);
     let mut runtime = Runtime::builder().queue("two", at_once(2)).build().unwrap();
     // Steps of all runs stand in it.
     let runs: Vec<_> = (0..4)
@@ -29,7 +29,7 @@ fn no_more_at_once_than_the_queue_allows() {
                 for _ in 0..2 {
                     let work = step("work", || {
                         let now = NOW.fetch_add(1, Ordering::SeqCst) + 1;
-                        MOST.fetch_max(now, Ordering::SeqCst);
+                        MAX_RUNNING.fetch_max(now, Ordering::SeqCst);
                         std::thread::sleep(ms(10));
                         NOW.fetch_sub(1, Ordering::SeqCst);
                         Ok::<u32, String>(now)
@@ -43,7 +43,7 @@ fn no_more_at_once_than_the_queue_allows() {
     for run in runs {
         runtime.finish(run).unwrap();
     }
-    assert_eq!(MOST.load(Ordering::SeqCst), 2);
+    assert_eq!(MAX_RUNNING.load(Ordering::SeqCst), 2);
 }
 
 #[test]

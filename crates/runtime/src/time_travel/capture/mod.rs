@@ -139,11 +139,11 @@ fn is_left(
     let mut alone = redaction.one_by_one();
     let rule: String = alone.find(means_it).map_or(String::new(), |rule| rule.rules().collect());
     let mut why = format!("record {} still has it at `{}`", first.record, first.place);
-    const MOST: usize = 4;
-    for Left { record, place, .. } in others.iter().take(MOST) {
+    const MAX_OTHERS: usize = 4;
+    for Left { record, place, .. } in others.iter().take(MAX_OTHERS) {
         why.push_str(&format!(", record {record} has such a value at `{place}`"));
     }
-    if let more @ 1.. = others.len().saturating_sub(MOST) {
+    if let more @ 1.. = others.len().saturating_sub(MAX_OTHERS) {
         why.push_str(&format!(", and {more} more places have"));
     }
     why.push_str("; it is the program's own text");
@@ -223,7 +223,7 @@ impl Captured {
 
 /// A name made of a text, if there is something in it that can be in a name.
 pub fn name_of(text: &str) -> Option<String> {
-    const LONGEST: usize = 60;
+    const MAX_NAME_BYTES: usize = 60;
     let mut name = String::new();
     for c in text.chars() {
         match c.to_ascii_lowercase() {
@@ -232,7 +232,7 @@ pub fn name_of(text: &str) -> Option<String> {
             _ => name.push('_'),
         }
     }
-    name.truncate(LONGEST);
+    name.truncate(MAX_NAME_BYTES);
     let name = name.trim_end_matches('_');
     match name.as_bytes().first()? {
         b'0'..=b'9' => Some(format!("run_{name}")),
