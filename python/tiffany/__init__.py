@@ -94,7 +94,14 @@ from tiffany.durable import (
 from tiffany.errors import Cancelled, TiffanyError
 
 if _typing.TYPE_CHECKING:
-    from tiffany._old_names import *  # noqa: F403 (for type checkers only)
+    # Type checkers accept the old names too, all of which are in these modules.
+    from tiffany.calls import *  # noqa: F403
+    from tiffany.durable import *  # noqa: F403
+    from tiffany.durable import StateMachine as _StateMachine
+    from tiffany.errors import *  # noqa: F403
+
+    Agent = _StateMachine
+    agent = state_machine
 else:
 
     def __getattr__(name: str) -> object:

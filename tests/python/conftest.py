@@ -1,12 +1,14 @@
-"""What all tests have: nothing of a run is left behind, and nothing hangs."""
+"""What all tests share: no run leaves anything behind, no test hangs, and several processes can divide the tests."""
 
 from __future__ import annotations
 
 import faulthandler
+import functools
 import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from types import TracebackType
 
 import pytest
@@ -27,12 +29,41 @@ def pytest_configure() -> None:
     _real_stderr = os.dup(2)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Skips the test files that another process runs, without a report."""
+    return None if _is_ours(item.path) else True
+
+
+@functools.cache
+def _is_ours(file: Path) -> bool:
+    """Whether this process runs a test file. With ``TIFFANY_TEST_CLAIMS``, several processes run the
+    tests at the same time, and each file belongs to the first one that claims it in that directory.
+    """
+    claims = os.environ.get("TIFFANY_TEST_CLAIMS")
+    if claims is None:
+        return True
+    try:
+        (Path(claims) / str(file).replace("/", "_")).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
 @pytest.fixture(autouse=True)
 def bounded() -> Iterator[None]:
     """A test that hangs ends the process, and shows where."""
     faulthandler.dump_traceback_later(TIMEOUT_SECONDS, exit=True, file=_real_stderr)
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_collection_finish() -> None:
+    """Everything that exists before the first test stays, so the collections after each test need
+    not look at it.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import _core, _old_names, durable, errors
+from tiffany import _core, _old_names, _settings, durable, errors
 from tiffany import calls as calls_module
 from tiffany.calls import SystemCall
 
@@ -70,7 +70,7 @@ def test_the_top_of_the_package_is_small() -> None:
     assert 40 <= len(tiffany.__all__) <= 50
 
 
-@pytest.mark.parametrize("name", _old_names.__all__)
+@pytest.mark.parametrize("name", sorted(_old_names.PLACES))
 def test_old_names_still_work_and_say_where_they_are_now(name: str) -> None:
     """Names that version 0.1 had at the top are the same objects, with a warning that names the place."""
     with pytest.warns(DeprecationWarning, match=f"`tiffany.{name}` is now `") as warned:
@@ -197,3 +197,21 @@ def test_every_code_has_its_class_or_is_said_to_have_none() -> None:
     assert without == general
     for code in without:
         assert errors.of_code(code).__name__ == "TiffanyError"
+
+
+def test_settings_are_the_same_everywhere() -> None:
+    """Every setting has a type, a default, a description and a row in the book; and the functions
+    that take all of them show them.
+    """
+    names = set(_settings.DEFAULTS)
+    assert set(_settings.RuntimeSettings.__annotations__) == names
+    described = (_settings.RuntimeSettings.__doc__ or "") + (BOOK / "python.md").read_text()
+    for name in names:
+        assert described.count(f"``{name}``") == 1, name
+        assert described.count(f"\n| `{name}` | ") == 1, name
+    for function in (tiffany.Runtime, tiffany.run, tiffany.arun):
+        parameters = inspect.signature(function).parameters
+        for name, default in _settings.DEFAULTS.items():
+            assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+            assert parameters[name].default == default
+        assert not any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -116,7 +116,7 @@ pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     let mut types = tools.command(shop, "mypy");
     let types = types.arg("--strict").arg("--cache-dir").arg(home(shop).join("mypy"));
     shop.step("types of Python", types)?;
-    shop.step("tests of Python", pytest().arg("tests/python"))?;
+    tests(shop, &pytest)?;
     // Those of the package that is installed.
     shop.step("documentation tests of Python", pytest().args(["--pyargs", "tiffany"]))?;
     let tools_of_ours = ["python/generate_errors.py", "bench/python/tiffany_bench"];
@@ -126,6 +126,35 @@ pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
         shop.step("benchmark of Python, short", bench.args(["bench/python", "--quick"]))?;
     }
     Ok(())
+}
+
+/// The tests, in two processes at the same time. Each runs the test files that it is the first to claim in a directory
+/// (`tests/python/conftest.py`). pytest-xdist is not used because its workers have a thread of their own, and some tests
+/// are about processes without other threads. Tests marked `alone` measure time, and run when nothing else does.
+fn tests(shop: &Shop, pytest: &(impl Fn() -> Command + Sync)) -> Result<(), String> {
+    let claims = home(shop).join("claims");
+    let failed = |error: std::io::Error| format!("{}: {error}", claims.display());
+    let _ = fs::remove_dir_all(&claims);
+    fs::create_dir_all(&claims).map_err(failed)?;
+    let output = claims.join("output of the second process");
+    let to_file = fs::File::create(&output).map_err(failed)?;
+    let also = to_file.try_clone().map_err(failed)?;
+    let share = || {
+        let mut share = pytest();
+        share.args(["-m", "not alone", "tests/python"]).env("TIFFANY_TEST_CLAIMS", &claims);
+        share
+    };
+    let (first, second) = std::thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let mut share = share();
+            shop.step("tests of Python, second process", share.stdout(to_file).stderr(also))
+        });
+        let first = shop.step("tests of Python, first process", &mut share());
+        (first, second.join().unwrap_or_else(|_| Err("the second process was lost".into())))
+    });
+    println!("\n{}", fs::read_to_string(&output).map_err(failed)?);
+    first.and(second)?;
+    shop.step("tests of Python that measure time", pytest().args(["-m", "alone", "tests/python"]))
 }
 
 /// Where Python code is.

@@ -1,5 +1,5 @@
-//! The system calls: everything a coroutine can ask of the scheduler, and what it can be answered.
-//! What each does is in the file of its family under `calls/`.
+//! The system calls: every request that a coroutine can make to the scheduler, and every reply. The
+//! effect of each call is implemented in the file of its family under `calls/`.
 
 use std::fmt;
 use std::os::fd::RawFd;
@@ -14,157 +14,160 @@ use crate::shown::Shown;
 use crate::time::Time;
 use crate::value::Value;
 
-/// A request of a coroutine to the scheduler. Every one is a scheduling point.
+/// A request of a coroutine to the scheduler. Every call is a scheduling point.
 #[non_exhaustive]
 pub enum SystemCall {
-    /// Let the others run.
+    /// Lets the other tasks run.
     Yield,
-    /// The caller's own number.
+    /// Asks for the caller's number.
     GetTid,
-    /// The run's clock.
+    /// Reads the run's clock.
     Now,
-    /// A random number, from the run's seed.
+    /// Draws a random number from the run's seed.
     Random,
-    /// A new identity, which the host drew.
+    /// Asks for a new UUID, which the host drew.
     NewUuid(Uuid),
-    /// Whether the run takes the new way at a change of the program, with what the host thinks of it. The
-    /// first answer holds for the whole run.
+    /// Asks whether the run takes the new branch of a change to the program, with the host's
+    /// proposal. The first answer holds for the whole run.
     Patched(Rc<str>, bool),
-    /// The run begins anew, from its function with this input, as JSON.
+    /// Starts the run again, from its function with this input as JSON.
     ContinueAs(Rc<str>),
-    /// The caller's handler chain, innermost first.
+    /// Reads the caller's handler chain, innermost first.
     GetHandlers,
 
-    /// A new task. Its options are rare, so they are boxed.
+    /// Spawns a task. The options are boxed because most calls have none.
     Spawn(BoxCoroutine, Option<Box<SpawnOptions>>),
-    /// The result of one task or promise.
+    /// Waits for the result of one task or promise.
     Wait(Waitable, Claim),
-    /// Whether the task of this number is over, waiting until it is. Answers if it was alive.
+    /// Waits until the task with this number is finished. Replies with whether the task was still
+    /// alive.
     WaitTask(Tid),
-    /// The results of all of them.
+    /// Waits for all results.
     Gather(Vec<Waitable>, GatherMode, Claim),
-    /// The result of the first of them.
+    /// Waits for the first result.
     Race(Vec<Waitable>, Claim),
-    /// Stop a task.
+    /// Cancels a task.
     Cancel(TaskRef),
-    /// Stop a task by its number. Answers if it was alive.
+    /// Cancels a task by its number. Replies with whether the task was still alive.
     KillTask(Tid),
 
-    /// A new promise.
+    /// Creates a promise.
     CreatePromise,
-    /// Settle a promise with a value.
+    /// Settles a promise with a value.
     CompletePromise(ObjectRef, Value),
-    /// Settle a promise with an error.
+    /// Settles a promise with an error.
     FailPromise(ObjectRef, TaskError),
-    /// A new promise that is settled from outside by this UUID, which the host drew.
+    /// Creates a promise that is settled from outside under this UUID, which the host drew.
     CreateExternalPromise(Uuid),
 
-    /// Wait so long.
+    /// Waits for a duration.
     Sleep(Duration),
-    /// Wait until then.
+    /// Waits until a moment.
     SleepUntil(Time),
 
-    /// Wait until the descriptor can be read.
+    /// Waits until the descriptor is readable.
     ReadWait(RawFd),
-    /// Wait until the descriptor can be written.
+    /// Waits until the descriptor is writable.
     WriteWait(RawFd),
 
-    /// Read a key of the caller's own state.
+    /// Reads a key of the caller's own store.
     Get(Rc<str>),
-    /// Write a key of the caller's own state.
+    /// Writes a key of the caller's own store.
     Put(Rc<str>, Value),
-    /// Append to the caller's own log.
+    /// Appends to the caller's own log.
     Tell(Value),
-    /// Read the caller's own log.
+    /// Reads the caller's own log.
     GetLog,
-    /// Read a key of the shared environment.
+    /// Reads a key of the shared environment.
     Ask(Rc<str>),
 
-    /// A new channel with room for so many messages (`None`: as many as there are).
+    /// Creates a channel with this capacity (`None`: unbounded).
     CreateChannel(Option<usize>),
-    /// Put a message into a channel, waiting for room.
+    /// Sends a message to a channel; waits while the channel is full.
     Send(ObjectRef, Value),
-    /// Take a message out of a channel, waiting for one.
+    /// Receives a message from a channel; waits while the channel is empty.
     Receive(ObjectRef),
-    /// Take a message that was sent to the run under this name, waiting for one.
+    /// Receives a message that was sent to the run under this name; waits for one.
     ReceiveMessage(Rc<str>),
-    /// A new semaphore with so many permits.
+    /// Creates a semaphore with this number of permits.
     CreateSemaphore(usize),
-    /// A new mutex: a semaphore with one permit, which the task that took it keeps.
+    /// Creates a mutex: a semaphore with one permit, which is tracked as belonging to the task that
+    /// took it.
     CreateMutex,
-    /// Take so many permits, waiting for them.
+    /// Acquires this number of permits; waits until they are free.
     Acquire(ObjectRef, usize),
 
-    /// A new group of tasks, which are cancelled when it is released.
+    /// Creates a group of tasks, which are cancelled when the group is released.
     CreateGroup,
-    /// Wait until every member of a group is over. The first failure cancels the rest.
+    /// Waits until every member of a group is finished. The first failure cancels the others.
     JoinGroup(ObjectRef),
 
-    /// Work for the host to do outside the kernel.
+    /// Starts work that the host does outside the kernel.
     Effect(EffectWork),
-    /// Show something to those who watch. It is not written down.
+    /// Shows something to watchers. It is not recorded.
     Show(Box<Shown>),
-    /// Ask a person, and wait for the answer.
+    /// Asks a person a question and waits for the answer.
     Approve(Box<Asking>),
-    /// Count this much towards the run's cost limit.
+    /// Adds this amount to the run's cost.
     Charge(u64),
-    /// A call the kernel does not know; handlers answer it.
+    /// A call that the kernel does not know and a handler answers.
     Custom(&'static str, Value),
 }
 
-/// What a wait does with the value and the handle.
+/// How a wait takes the value, and what happens to the handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Others may wait for it too: the value is shared, the handle stays.
+    /// Other tasks may wait for the result too: the value is shared, and the handle stays.
     Share,
-    /// The caller holds the only handle: the value moves to it, the handle stays.
+    /// The caller has the only handle: the value moves to the caller, and the handle stays.
     Take,
-    /// The same, and a task's handle goes with the answer: nobody will give it back. (A promise's
-    /// future stays, as others may hold the same one.)
+    /// The caller has the only handle: the value moves to the caller, and a task's handle is
+    /// released with the reply. (The future of a promise stays, because it may have been cloned.)
     Consume,
 }
 
-/// What Gather does about a failure.
+/// What Gather does when an item fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatherMode {
-    /// Fail at once on the earliest failure or cancellation.
+    /// Fails at once with the earliest failure or cancellation.
     FailFast,
-    /// Wait for all, and give results and errors side by side.
+    /// Waits for all items and replies with their results and errors side by side.
     Settle,
 }
 
-/// What Spawn may be told besides the coroutine.
+/// Options of Spawn.
 #[derive(Default)]
 pub struct SpawnOptions {
-    /// A name for people.
+    /// The task's name, for display.
     pub name: Option<Rc<str>>,
-    /// Higher runs first, under a policy that looks at it.
+    /// The priority; policies that use it run higher ones first.
     pub priority: u8,
     /// The child's handlers.
     pub handlers: Handlers,
-    /// The group it joins.
+    /// The group that the child joins.
     pub group: Option<ObjectRef>,
-    /// Whether it is a daemon task: it keeps no run alive, and is cancelled when the others are over.
+    /// Whether the child is a daemon task: it doesn't keep the run alive, and is cancelled when all
+    /// other tasks are finished.
     pub daemon: bool,
 }
 
-/// Which handlers a child has.
+/// The handlers of a child.
 #[derive(Default)]
 pub enum Handlers {
-    /// Those of its parent.
+    /// The handlers of its parent.
     #[default]
     Inherit,
-    /// These, innermost first, inside those of its parent.
+    /// These handlers, innermost first, inside those of its parent.
     Inside(Vec<Rc<dyn Handler>>),
-    /// These alone, innermost first.
+    /// Only these handlers, innermost first.
     Replace(Vec<Rc<dyn Handler>>),
 }
 
-/// Work for the host: what kind, and the work itself, which only the host understands.
+/// Work for the host. Only the host understands it.
 pub struct EffectWork {
-    /// A name for people.
+    /// The name, for display and for the log.
     pub name: &'static str,
-    /// What the host wants to find in the log beside the name, as JSON.
+    /// Data that the host stores in the log beside the name, as JSON.
     pub about: Option<Rc<str>>,
     /// The work, as the host wrapped it.
     pub work: Box<dyn std::any::Any>,
@@ -175,30 +178,30 @@ pub struct EffectWork {
 pub struct Asking {
     /// The question and its choices, as JSON. The kernel does not look at it.
     pub about: Rc<str>,
-    /// What the person has to see to decide, as JSON.
+    /// The data that the person needs for the decision, as JSON.
     pub payload: Option<Rc<str>>,
-    /// How long an answer is waited for.
+    /// How long the call waits for an answer.
     pub timeout: Option<Duration>,
 }
 
-/// What a call is answered with.
+/// The reply to a call.
 #[non_exhaustive]
 pub enum Reply {
-    /// It is done.
+    /// The call is done.
     Unit,
     /// A value.
     Value(Value),
-    /// There is no such value, or no further one.
+    /// There is no such value, or no more values.
     Nothing,
-    /// A message of a channel.
+    /// A message from a channel.
     Message(Box<Message>),
     /// Permits of a semaphore.
     Permits(Permits),
     /// Yes or no.
     Flag(bool),
-    /// A task's number.
+    /// The number of a task.
     Tid(Tid),
-    /// A moment.
+    /// A moment on the run's clock.
     Time(Time),
     /// A number.
     Number(u64),
@@ -206,17 +209,17 @@ pub enum Reply {
     Task(TaskRef),
     /// A new promise, channel, semaphore or group.
     Object(ObjectRef),
-    /// A new external promise, and what it is called outside.
+    /// A new external promise, and the UUID that it is settled by.
     External(Box<(ObjectRef, Uuid)>),
     /// All values, in input order.
     Values(Box<[Value]>),
     /// All results, in input order.
     Results(Box<[Result<Value, TaskError>]>),
-    /// Which one won, and its value.
+    /// The index of the first result, and its value.
     Race(Box<(usize, Value)>),
     /// A handler chain, innermost first.
     Handlers(Box<[Rc<dyn Handler>]>),
-    /// It went wrong.
+    /// The call failed.
     Error(TaskError),
 }
 
@@ -224,17 +227,17 @@ pub enum Reply {
 pub struct Message {
     /// The channel it came from.
     pub channel: ObjectRef,
-    /// Its place in the order in which messages left the channel.
+    /// Its position in the order in which messages left the channel.
     pub(crate) order: u64,
     /// The message itself.
     pub value: Value,
 }
 
-/// So many permits of a semaphore.
+/// Permits of a semaphore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permits {
     pub(crate) slot: u32,
-    /// How many.
+    /// The number of permits.
     pub count: u32,
     /// The semaphore's number.
     pub id: u64,
@@ -253,12 +256,12 @@ macro_rules! call_kinds {
             /// All kinds.
             pub const ALL: &[CallKind] = &[$(CallKind::$name),+];
 
-            /// The word for it in the log, in traces and in errors.
+            /// The kind's name in the log, in traces and in errors.
             pub fn tag(self) -> &'static str {
                 match self { $(CallKind::$name => $tag),+ }
             }
 
-            /// The kind that this is the word for.
+            /// The kind with this name.
             pub fn parse(tag: &str) -> Option<CallKind> {
                 match tag { $($tag => Some(CallKind::$name),)+ _ => None }
             }
@@ -319,7 +322,7 @@ call_kinds! {
 }
 
 impl CallKind {
-    /// Calls that are the scheduler's own business: no handler sees them.
+    /// Whether calls of this kind are internal to the scheduler, so that no handler sees them.
     pub fn is_scheduling(self) -> bool {
         use CallKind::*;
         matches!(
@@ -339,7 +342,7 @@ impl CallKind {
         )
     }
 
-    /// Calls that need the round's clock to be set before they are accepted.
+    /// Whether the round's clock must be set before a call of this kind is accepted.
     pub fn reads_clock(self) -> bool {
         use CallKind::*;
         matches!(self, Now | Sleep | SleepUntil | Approve | Cancel | KillTask)
@@ -347,7 +350,7 @@ impl CallKind {
 }
 
 impl SystemCall {
-    /// The name a custom call or an effect goes by; `None` for the kernel's own calls.
+    /// The name of a custom call or an effect; `None` for other calls.
     pub fn given_name(&self) -> Option<&'static str> {
         match self {
             SystemCall::Custom(name, _) => Some(name),
@@ -357,7 +360,7 @@ impl SystemCall {
     }
 }
 
-/// The call as a person reads it in a trace: its tag and its arguments.
+/// Formats the call for traces: its tag and its arguments.
 impl fmt::Display for SystemCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tag = self.kind().tag();

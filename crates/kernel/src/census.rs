@@ -1,10 +1,11 @@
-//! How many of what a run has at present, for those who watch many runs. It walks the tasks, so it is asked for now and then and not every round.
+//! Counts of tasks and calls of a run, for monitoring many runs. Counting walks all tasks, so it is
+//! done on request and not in every round.
 
 use crate::run::Run;
 use crate::state::{BlockReason, TaskState};
 use crate::task::Task;
 
-/// Numbers of one run, or of several together.
+/// Counts of one run, or of several runs together.
 ///
 /// ```
 /// use tiffany_kernel::{BlockReason, Census};
@@ -19,7 +20,7 @@ pub struct Census {
     pub ready: usize,
     /// Tasks that have not had a turn yet.
     pub pending: usize,
-    /// Tasks that were asked to stop, and are being unwound.
+    /// Tasks that were cancelled and are being unwound.
     pub cancelling: usize,
     /// Tasks that wait.
     pub waiting: usize,
@@ -27,18 +28,18 @@ pub struct Census {
     pub timers: usize,
     /// Calls that wait for a descriptor.
     pub descriptors: usize,
-    /// Calls that the host is at work for.
+    /// Calls that the host is working on.
     pub effects: usize,
     blocked: [usize; BlockReason::ALL.len()],
 }
 
 impl Census {
-    /// How many tasks wait for this.
+    /// How many tasks wait for this reason.
     pub fn blocked(&self, reason: BlockReason) -> usize {
         self.blocked[reason as usize]
     }
 
-    /// How many tasks are not over.
+    /// How many tasks are not finished.
     pub fn live(&self) -> usize {
         self.ready + self.cancelling + self.waiting
     }
@@ -59,7 +60,7 @@ impl Run {
                     census.blocked[reason as usize] += 1;
                 }
                 TaskState::Cancelling => census.cancelling += 1,
-                // One runs only while nobody can ask.
+                // A task is Running only while this can't be called.
                 TaskState::Running
                 | TaskState::Completed
                 | TaskState::Failed
@@ -73,8 +74,8 @@ impl Run {
 }
 
 impl Run {
-    /// About how many bytes its tasks take: their entries and their coroutines. What a coroutine has allocated itself
-    /// is not known here. It walks all tasks.
+    /// The approximate memory of the run's tasks in bytes: their entries and their coroutines,
+    /// without what a coroutine has allocated itself. It walks all tasks.
     pub fn task_bytes(&self) -> usize {
         let coroutines = self.tasks.iter().filter_map(|(_, task)| task.coroutine());
         let coroutines: usize = coroutines.map(|one| size_of_val(&**one)).sum();

@@ -1,4 +1,4 @@
-//! What a run is told when it starts.
+//! The settings of a run.
 
 use std::panic::Location;
 use std::rc::Rc;
@@ -13,17 +13,17 @@ use crate::store::Env;
 pub struct RunConfig {
     /// Ephemeral (the default) or durable.
     pub mode: Mode,
-    /// When the run is over.
+    /// When the run ends.
     pub end: End,
-    /// The rules about ends that it follows.
+    /// Which version of the rules about ends applies.
     pub rules: Rules,
-    /// In which order ready tasks run.
+    /// The order in which ready tasks run.
     pub policy: Option<Box<dyn Policy>>,
-    /// What it may use up.
+    /// The limits of the run.
     pub limits: Limits,
-    /// How long a cancelled task may take for its cleanup; `None`: as long as it needs.
+    /// How long the cleanup of a cancelled task may take; `None`: without limit.
     pub cancel_grace: Option<Duration>,
-    /// The environment all tasks share.
+    /// The environment that all tasks share.
     pub env: Env,
     /// The root's handlers, innermost first.
     pub handlers: Vec<Rc<dyn Handler>>,
@@ -31,46 +31,47 @@ pub struct RunConfig {
     pub name: Option<Rc<str>>,
     /// Whether events are left in the outbox.
     pub events: Events,
-    /// Which calls are written down.
+    /// Which calls are recorded.
     pub recording: Recording,
-    /// Where random numbers come from.
+    /// The seed of random numbers.
     pub seed: u64,
     /// The line that started the run.
     pub started_at: &'static Location<'static>,
 }
 
-/// How a run reaches the world.
+/// How a run interacts with the outside world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// In memory; tasks may use descriptors and foreign futures.
+    /// In memory. Tasks may use descriptors and foreign futures.
     #[default]
     Ephemeral,
-    /// Through effects, timers, promises and messages only, so that it can be replayed.
+    /// Through effects, timers, promises and messages only, so that the run can be replayed.
     Durable,
 }
 
-/// When a run is over.
+/// When a run ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
-    /// When all of its tasks are.
+    /// When all of its tasks have ended.
     #[default]
     AllTasks,
-    /// When its root is; the others are cancelled then.
+    /// When its root has ended; the other tasks are cancelled then.
     Root,
 }
 
-/// What a failed root means to the other tasks. A log is replayed by the rules that it began with.
+/// What the failure of the root means for the other tasks. A log is replayed by the rules it began
+/// with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// Nothing: they run to their own ends, and the run ends with the last of them.
+    /// The other tasks keep running, and the run ends with the last of them.
     First,
-    /// The run's outcome is fixed, and they are cancelled.
+    /// The run's outcome is fixed, and the other tasks are cancelled.
     #[default]
     Second,
 }
 
 impl Rules {
-    /// The number that a log has for them.
+    /// The number of these rules in a log.
     pub fn number(self) -> u64 {
         match self {
             Rules::First => 1,
@@ -78,38 +79,39 @@ impl Rules {
         }
     }
 
-    /// The rules of this number, if there are such rules.
+    /// The rules with this number, if this version knows them.
     pub fn of(number: u64) -> Option<Rules> {
         [Rules::First, Rules::Second].into_iter().find(|rules| rules.number() == number)
     }
 }
 
-/// Whether a run tells what happens in it.
+/// Which events a run reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Events {
-    /// No; this costs nothing.
+    /// None. This has no cost.
     #[default]
     Off,
-    /// What a person should look at: failures, cycles, settlements that came too late, and what tasks show.
+    /// Events that need attention: failures, cycles and promises that were settled twice; and
+    /// whatever tasks show.
     Problems,
-    /// The same, and tasks that come and go.
+    /// `Problems`, and the start and end of tasks.
     Tasks,
-    /// The same, and who has a turn, waits and is woken.
+    /// `Tasks`, and turns, waits and wake-ups.
     Turns,
-    /// Everything: every call and reply too, as text.
+    /// All events: also every call and reply, as text.
     All,
 }
 
-/// What a run may use up; `None` is without limit.
+/// The limits of a run; `None` is without limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Tasks alive at once.
+    /// Live tasks at a time.
     pub max_tasks: Option<usize>,
     /// System calls in all.
     pub max_calls: Option<u64>,
-    /// Time by the run's clock.
+    /// Time on the run's clock.
     pub max_time: Option<Duration>,
-    /// What the Charge calls add up to.
+    /// The sum of all Charge calls.
     pub max_cost: Option<u64>,
 }
 

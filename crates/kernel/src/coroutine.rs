@@ -1,5 +1,6 @@
-//! What a task runs, and the port through which the two talk. A coroutine leaves its calls in the port
-//! while it is resumed; the scheduler accepts them, in the order they were made, when it returns.
+//! The code of a task, and the port through which it talks to the scheduler. A running coroutine
+//! leaves its calls in the port; when it returns, the scheduler accepts them in the order in which
+//! they were made.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -18,45 +19,49 @@ use crate::value::Value;
 
 /// The code of a task: a Rust future, a state machine, a Python generator.
 pub trait Coroutine {
-    /// Runs until it has to wait, or to its end.
+    /// Runs the coroutine until it waits or ends.
     fn resume(self: Pin<&mut Self>, port: &Port) -> Step;
 
-    /// Runs its cleanup, because the task was cancelled: first with `Unwind::Begin`, then, as often as
-    /// a call it made is answered, with `Unwind::Continue`. `Done` means there is nothing left to do.
+    /// Runs the cleanup of a cancelled task: first with `Unwind::Begin`, then with
+    /// `Unwind::Continue` each time a call of the cleanup is answered. `Done` means that the
+    /// cleanup is finished.
     fn unwind(self: Pin<&mut Self>, port: &Port, phase: Unwind) -> Step {
         let _ = (port, phase);
         Step::Done(Value::Unit)
     }
 
-    /// It is dropped next because it is over, as if it had returned, and not because its run is left as it stands.
+    /// Tells the coroutine that it is dropped because it has ended, as if it had returned. Without
+    /// this call, a drop means that the run is abandoned in its present state.
     fn end(self: Pin<&mut Self>) {}
 
-    /// Whether somebody outside the kernel could still wake it.
+    /// Whether a waker outside the kernel could still wake the coroutine.
     fn may_be_woken(&self) -> bool {
         false
     }
 
-    /// What it waits for when it waits in no call, for people.
+    /// What the coroutine waits for while it has no call outstanding, for display.
     fn waits_for(&self) -> Option<Cow<'static, str>> {
         None
     }
 
-    /// Its whole state and what it wants in it, if it can be made again from that.
+    /// The complete state of the coroutine and the call that it makes in this state, if it can be
+    /// restored from that.
     fn save(&self) -> Option<Result<Saved, TaskError>> {
         None
     }
 
-    /// The line it stands at, where the compiler does not know: in another language.
+    /// The line at which the coroutine waits, for languages whose lines the Rust compiler does not
+    /// know.
     fn line(&self) -> Option<Site> {
         None
     }
 
-    /// The line that spawned it, where the compiler does not know.
+    /// The line that spawned the task, for languages whose lines the Rust compiler does not know.
     fn spawned_at(&self) -> Option<Site> {
         None
     }
 
-    /// The functions it is inside of, the innermost last, where that can be seen.
+    /// The call stack of the coroutine, the innermost function last, if it is known.
     fn frames(&self) -> Vec<Frame> {
         Vec::new()
     }
@@ -65,18 +70,18 @@ pub trait Coroutine {
 /// A coroutine of any kind. Pinned, because Rust futures must not move.
 pub type BoxCoroutine = Pin<Box<dyn Coroutine>>;
 
-/// How far the unwinding of a cancelled coroutine is.
+/// The stages of unwinding a cancelled coroutine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwind {
-    /// It learns now that it was cancelled.
+    /// The coroutine is told that it was cancelled.
     Begin,
-    /// A call that its cleanup made was answered.
+    /// A call of its cleanup was answered.
     Continue,
 }
 
-/// What came of resuming a coroutine.
+/// The result of resuming a coroutine.
 pub enum Step {
-    /// It waits for the calls it left in the port, or for somebody outside.
+    /// It waits for the calls that it left in the port, or for a foreign waker.
     Pending,
     /// It returned.
     Done(Value),
@@ -84,7 +89,7 @@ pub enum Step {
     Failed(TaskError),
 }
 
-/// What a coroutine leaves for the scheduler.
+/// An entry that a coroutine leaves for the scheduler.
 pub(crate) enum Post {
     Call {
         id: CallId,
@@ -98,50 +103,53 @@ pub(crate) enum Post {
     Nothing,
 }
 
-/// A post, with the number the next call had when it was left. A call's own number is that one.
+/// A post, with the number that the next call had when it was left. For a call this is its own
+/// number.
 struct Posted {
     number: u64,
     post: Post,
 }
 
-/// Something given back. Unlike a call it has no answer, so it can be made from `Drop`.
+/// A handle that is released. Unlike a call it has no reply, so it can be made in `Drop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Release {
-    /// The handle of a task: nobody will ask for its result.
+    /// The handle of a task: its result will not be asked for.
     Task(TaskRef),
-    /// One more read side of a promise.
+    /// Adds a read side to a promise.
     RetainFuture(ObjectRef),
-    /// One read side of a promise less.
+    /// Drops a read side of a promise.
     Future(ObjectRef),
-    /// The write side of a promise. Unsettled, it is now abandoned.
+    /// Drops the write side of a promise. If the promise is unsettled, it is abandoned now.
     Promise(ObjectRef),
-    /// One more sender.
+    /// Adds a sender.
     RetainSender(ObjectRef),
-    /// One sender less; with the last one the channel is closed.
+    /// Drops a sender. Without senders the channel is closed.
     Sender(ObjectRef),
-    /// One more receiver.
+    /// Adds a receiver.
     RetainReceiver(ObjectRef),
-    /// One receiver less; with the last one, what is sent is an error.
+    /// Drops a receiver. Without receivers, sending is an error.
     Receiver(ObjectRef),
-    /// So many permits.
+    /// Returns permits to a semaphore.
     Permits(ObjectRef, usize),
-    /// A semaphore nobody can reach any more.
+    /// Drops the last handle of a semaphore.
     Semaphore(ObjectRef),
-    /// A group: its members are cancelled.
+    /// Drops a group: its members are cancelled.
     Group(ObjectRef),
-    /// A task that was kept waiting by something that is no call: it may go on.
+    /// Wakes a task that waits for a foreign future.
     Wake(TaskRef),
 }
 
-/// The meeting place of the running coroutine and the scheduler; one for each thread that runs tasks.
+/// The connection between the running coroutine and the scheduler. Each thread that runs tasks has
+/// one.
 ///
-/// A coroutine leaves its calls here. The commonest turn gives handles back, then makes one call of a common
-/// kind: so there is a list of handles, then one call with its arguments in registers, as a system call on
-/// a machine has; whatever comes after these or is of another kind is in a list of its own.
-/// Replies wait here for the coroutine to take them; what it does not take is kept for its next turn.
+/// A coroutine leaves its calls here. The most common turn releases handles and then makes one call
+/// of a common kind. So there is a list of released handles, then one call whose arguments are kept
+/// in cells, like a system call whose arguments are in registers. Everything after these, and calls
+/// of other kinds, are in a separate list. Replies wait here until the coroutine takes them; those
+/// that it does not take are kept for its next turn.
 pub struct Port {
-    /// The task being resumed; number 0 is none.
+    /// The task that is being resumed; number 0 means none.
     task: Cell<TaskRef>,
     spawned_at: Cell<&'static Location<'static>>,
     name: RefCell<Option<Rc<str>>>,
@@ -152,7 +160,7 @@ pub struct Port {
     clock_is_new: Cell<bool>,
     durable: Cell<bool>,
 
-    /// What was given back before anything else was left.
+    /// Handles that were released before anything else was left.
     releases: RefCell<Vec<Release>>,
     has_releases: Cell<bool>,
 
@@ -166,20 +174,20 @@ pub struct Port {
     value_argument: Cell<Value>,
     coroutine_argument: Cell<Option<BoxCoroutine>>,
 
-    /// What came after that, in order.
+    /// Everything after that, in order.
     posts: RefCell<Vec<Posted>>,
     has_posts: Cell<bool>,
 
-    /// One reply, and the number of its call (0 for none); there are seldom more.
+    /// One reply, and the number of its call (0 for none). More than one is rare.
     reply_id: Cell<CallId>,
     reply: Cell<Reply>,
-    /// It is `Unit`, and `reply` was not touched.
+    /// The reply is `Unit`, and `reply` was not written.
     is_done: Cell<bool>,
     more_replies: RefCell<BTreeMap<CallId, Reply>>,
     has_more: Cell<bool>,
 }
 
-/// The kinds of call whose arguments go in registers.
+/// The kinds of calls whose arguments are kept in cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum First {
     None,
@@ -271,7 +279,7 @@ impl Port {
         self.spawned_at.get()
     }
 
-    /// The task being resumed as people know it, for errors that the kernel does not see.
+    /// The label of the task being resumed, for errors that the kernel does not see.
     pub fn label(&self) -> Option<TaskLabel> {
         let (tid, at) = (self.tid()?, self.spawned_at.get());
         let name = self.name().map(|name| name.to_string());
@@ -283,7 +291,8 @@ impl Port {
         self.durable.get()
     }
 
-    /// Makes a call. It is accepted when the coroutine returns, unless it is withdrawn before.
+    /// Makes a call. The scheduler accepts it when the coroutine returns, unless it is withdrawn
+    /// before.
     pub fn call(&self, call: SystemCall, at: &'static Location<'static>) -> CallId {
         let id = CallId(self.next_call.get());
         self.push(Post::Call { id, call, at });
@@ -339,7 +348,7 @@ impl Port {
             return self.call(SystemCall::CompletePromise(promise, value), at);
         };
         self.object_argument.set(promise);
-        // What was there is `Unit`: nothing is dropped.
+        // The old value is `Unit`: nothing is dropped.
         std::mem::forget(self.value_argument.replace(value));
         id
     }
@@ -361,8 +370,8 @@ impl Port {
         self.call(SystemCall::Spawn(coroutine, options), at)
     }
 
-    /// Sets the round's clock, if nobody has yet. A call for which
-    /// [`reads_clock`](crate::CallKind::reads_clock) holds needs it.
+    /// Sets the round's clock if it is not set yet. Calls for which
+    /// [`reads_clock`](crate::CallKind::reads_clock) holds need it.
     pub fn set_clock(&self, read: impl FnOnce() -> Time) {
         if self.clock.get().is_none() {
             self.clock.set(Some(read()));
@@ -370,19 +379,19 @@ impl Port {
         }
     }
 
-    /// The reply to a call, if it is there.
+    /// Takes the reply to a call, if it has arrived.
     #[inline]
     pub fn take_reply(&self, id: CallId) -> Option<Reply> {
         self.is_answered(id).then(|| self.take_answer())
     }
 
-    /// Whether the reply to a call is there. Then it is the one that `take_answer` takes.
+    /// Whether the reply to a call has arrived. If so, `take_answer` takes it.
     #[inline]
     pub fn is_answered(&self, id: CallId) -> bool {
         self.reply_id.get() == id || (self.has_more.get() && self.bring_forward(id))
     }
 
-    /// Takes the reply of the call that was found to be answered just now.
+    /// Takes the reply to the call for which `is_answered` has just returned true.
     #[inline]
     pub fn take_answer(&self) -> Reply {
         self.reply_id.set(NO_CALL);
@@ -392,7 +401,8 @@ impl Port {
         }
     }
 
-    /// The same if the reply says no more than that the call is done. `false`: take it as any other.
+    /// Takes the reply if it only says that the call is done. If this returns `false`, use
+    /// `take_answer`.
     #[inline]
     pub fn take_done(&self) -> bool {
         let done = self.is_done.get();
@@ -402,7 +412,8 @@ impl Port {
         done
     }
 
-    /// Puts a reply before all others, for `take_answer` to take: an error that the kernel does not see.
+    /// Puts a reply before all others, so that `take_answer` takes it: an error that the kernel
+    /// does not see.
     #[cold]
     pub fn put_answer(&self, reply: Reply) {
         let id = self.reply_id.get();
@@ -425,16 +436,16 @@ impl Port {
         true
     }
 
-    /// Calls that were answered and whose replies nobody has taken yet.
+    /// The calls that were answered and whose replies were not taken yet.
     pub fn answered(&self) -> Vec<CallId> {
         let first = Some(self.reply_id.get()).filter(|id| *id != NO_CALL);
         first.into_iter().chain(self.more_replies.borrow().keys().copied()).collect()
     }
 
-    /// Takes a call back: one that was not accepted yet never happened.
+    /// Withdraws a call. A call that was not accepted yet leaves no trace.
     pub fn withdraw(&self, maker: TaskRef, id: CallId) {
         if !self.is_running(maker) {
-            // Dropped somewhere else. Numbers are unique in one run only.
+            // Dropped while another run was active; numbers are unique in one run only.
             return self.push(Post::Withdraw(maker, id));
         }
         if self.first.get() != First::None && self.first_id.get() == id {
@@ -442,7 +453,7 @@ impl Port {
             return;
         }
         if id.0 < self.turn_began.get() {
-            // Accepted in an earlier turn.
+            // The call was accepted in an earlier turn.
             return self.push(Post::Withdraw(maker, id));
         }
         match self.take_call(id) {
@@ -460,7 +471,7 @@ impl Port {
         Some(std::mem::replace(&mut found.post, Post::Nothing))
     }
 
-    /// Gives something back.
+    /// Releases a handle.
     #[inline]
     pub fn release(&self, release: Release) {
         if self.first.get() == First::None && !self.has_posts.get() {
@@ -471,7 +482,7 @@ impl Port {
         }
     }
 
-    /// Asks for another turn although no call is outstanding (a foreign future woke itself).
+    /// Asks for another turn without an outstanding call (a foreign future woke itself).
     pub fn wake(&self) {
         self.push(Post::Wake);
     }
@@ -482,7 +493,7 @@ impl Port {
         self.has_posts.set(true);
     }
 
-    /// Claims the registers for a call, if they are free and nothing else came before.
+    /// Claims the cells for a call, if they are free and nothing else was left before.
     #[inline]
     fn begin_first(&self, kind: First, at: &'static Location<'static>) -> Option<CallId> {
         if self.first.get() != First::None || self.has_posts.get() {
@@ -502,7 +513,7 @@ impl Port {
         id
     }
 
-    /// Gives back memory that is not in use.
+    /// Frees memory that is not in use.
     pub fn shrink(&self) {
         if let Ok(mut posts) = self.posts.try_borrow_mut() {
             posts.shrink_to_fit();
@@ -518,13 +529,13 @@ impl Port {
         }
     }
 
-    // The scheduler's side.
+    // The side of the scheduler.
 
     pub(crate) fn begin(&self, next_call: u64, clock: Option<Time>, durable: bool) {
         self.durable.set(durable);
         self.next_call.set(next_call);
         if self.has_posts.get() {
-            // Left by another run, perhaps, whose numbers say nothing here.
+            // These may be from another run, whose numbers mean nothing here.
             self.posts.borrow_mut().iter_mut().for_each(|posted| posted.number = 0);
         }
         self.begin_round(clock);
@@ -561,7 +572,7 @@ impl Port {
         self.clock_is_new.get()
     }
 
-    /// The clock, if a coroutine has set it since this was last asked.
+    /// The clock, if a coroutine has set it since the last call of this function.
     pub(crate) fn new_clock(&self) -> Option<Time> {
         if !self.clock_is_new.get() {
             return None;
@@ -578,16 +589,16 @@ impl Port {
         }
     }
 
-    /// The same when there are no other replies.
+    /// Offers a reply when no other replies are there.
     #[inline]
     pub(crate) fn offer_first(&self, id: CallId, reply: Reply) {
         self.reply_id.set(id);
         self.is_done.set(false);
-        // What was there is `Unit`: nothing is dropped.
+        // The old value is `Unit`: nothing is dropped.
         std::mem::forget(self.reply.replace(reply));
     }
 
-    /// The same for the reply that a call is done.
+    /// Offers the reply that a call is done, when no other replies are there.
     #[inline]
     pub(crate) fn offer_done(&self, id: CallId) {
         self.reply_id.set(id);
@@ -605,7 +616,7 @@ impl Port {
         self.reply_id.get() != NO_CALL || self.has_more.get()
     }
 
-    /// Takes back the replies that were not taken.
+    /// Takes back the replies that the coroutine did not take.
     #[cold]
     pub(crate) fn untaken(&self) -> Vec<(CallId, Reply)> {
         self.has_more.set(false);
@@ -617,7 +628,7 @@ impl Port {
         all.into_iter().collect()
     }
 
-    /// Whether all that the coroutine did was to yield.
+    /// Whether the coroutine did nothing but yield.
     #[inline]
     pub(crate) fn only_yielded(&self) -> bool {
         self.first.get() == First::Yield
@@ -627,13 +638,13 @@ impl Port {
             && !self.clock_is_new.get()
     }
 
-    /// Whether the coroutine made a common call, and before it did no more than to give handles back.
+    /// Whether the coroutine made one common call, and only released handles before it.
     #[inline]
     pub(crate) fn has_common_call(&self) -> bool {
         self.first.get() != First::None && !self.has_posts.get() && !self.has_untaken()
     }
 
-    /// Whether there is something in one of the lists.
+    /// Whether one of the lists is not empty.
     #[inline]
     pub(crate) fn has_listed(&self) -> bool {
         self.has_releases.get() || self.has_posts.get()
@@ -645,7 +656,8 @@ impl Port {
         self.first.get() == First::None && !self.has_listed() && !self.has_untaken()
     }
 
-    /// The first call's kind, number and line. The registers are free again; its arguments are still there.
+    /// Returns the first call's kind, number and line, and frees the cells. The arguments are still
+    /// there.
     #[inline]
     pub(crate) fn end_first(&self) -> (First, CallId, &'static Location<'static>) {
         (self.first.replace(First::None), self.first_id.get(), self.first_at.get())
@@ -670,7 +682,7 @@ impl Port {
         self.coroutine_argument.take().expect("a first call Spawn has its coroutine")
     }
 
-    /// The first call as those see it who handle, watch or limit calls.
+    /// Takes the first call as a `SystemCall`, for handlers, watchers and limits.
     #[cold]
     pub(crate) fn take_first(&self) -> Option<SystemCall> {
         let call = match self.first.get() {
@@ -691,7 +703,8 @@ impl Port {
         Some(call)
     }
 
-    /// The handle at this place. The list is emptied by `clear_releases` after all have been seen.
+    /// The released handle at this position. `clear_releases` empties the list after all have been
+    /// read.
     #[inline]
     pub(crate) fn released(&self, at: usize) -> Option<Release> {
         self.releases.borrow().get(at).copied()
@@ -703,7 +716,7 @@ impl Port {
         self.has_releases.set(false);
     }
 
-    /// Takes the post at this place. The list is emptied by `clear_posts` after all have been taken.
+    /// Takes the post at this position. `clear_posts` empties the list after all have been taken.
     pub(crate) fn take_post(&self, at: usize) -> Option<Post> {
         let mut posts = self.posts.borrow_mut();
         posts.get_mut(at).map(|posted| std::mem::replace(&mut posted.post, Post::Nothing))

@@ -1,4 +1,5 @@
-//! Who waits for whom: the report of a run in which nobody can go on, and cycles beside other life.
+//! The deadlock report, which says what each task waits for, and the detection of cycles in runs
+//! that still have other work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,12 +14,12 @@ use crate::outstanding::{Calls, Wait};
 use crate::run::{Found, Hope, Run};
 use crate::state::TaskState;
 
-/// Nothing is left that could wake the run.
+/// An error for a run in which all tasks wait and nothing can wake them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadlockError {
-    /// Every task that waits, and for what, in the order of their numbers.
+    /// Every task that waits, with what it waits for, ordered by number.
     pub waiting: Vec<Waiting>,
-    /// Tasks that wait for each other in a ring, if there is one.
+    /// Tasks that wait for each other in a cycle, if there is one.
     pub cycle: Vec<Tid>,
 }
 
@@ -27,7 +28,7 @@ pub struct DeadlockError {
 pub struct Waiting {
     /// The task.
     pub task: TaskLabel,
-    /// What for.
+    /// What the task waits for.
     pub on: String,
     /// The line of the call.
     pub at: Option<Site>,
@@ -70,10 +71,10 @@ impl fmt::Display for DeadlockError {
 impl std::error::Error for DeadlockError {}
 
 impl Run {
-    /// The tasks this one cannot go on without.
+    /// The tasks that this one needs to continue.
     fn needs(&self, slot: u32) -> Vec<u32> {
         let calls = self.tasks[slot as usize].calls();
-        // With several calls outstanding, any of them may wake it.
+        // If several calls are outstanding, any of them may wake the task.
         let Some(wait) = calls.and_then(Calls::only_wait) else { return Vec::new() };
         match wait {
             Wait::Join { task, .. }
@@ -94,8 +95,8 @@ impl Run {
         }
     }
 
-    /// The task that keeps a mutex from the others. A permit of a semaphore may be with any task, a mutex's
-    /// guard stays where it was made.
+    /// The task that holds a mutex. A permit of a semaphore may have moved to any task, but a
+    /// mutex's guard stays in the task that made it.
     fn keeper(&self, semaphore: u32) -> Option<u32> {
         let entry = &self.rare.semaphores[semaphore as usize];
         let taken = entry.taken.filter(|_| entry.lock == Lock::Mutex && entry.permits == 0)?;
@@ -107,14 +108,14 @@ impl Run {
         task.is_some_and(|task| task.tid == taken.tid && !task.state().is_terminal())
     }
 
-    /// Whether something is under way that could wake a task.
+    /// Whether something outstanding could wake a task.
     pub(crate) fn has_hope(&self) -> bool {
         let Hope { timers, descriptors, effects, externals } = self.hope;
         descriptors + effects + externals > 0 || timers > self.daemon_timers()
     }
 
-    /// How many timers there are of daemon tasks that no other task waits for: these wake nobody else.
-    /// A daemon task that is being cancelled is waited for by its run.
+    /// How many timers belong to daemon tasks that no other task waits for: these wake no other
+    /// task. A daemon task that is being cancelled does not count, because its run waits for it.
     fn daemon_timers(&self) -> usize {
         if self.rare.daemons.is_empty() {
             return 0;
@@ -177,7 +178,8 @@ impl Run {
         DeadlockError { waiting, cycle }
     }
 
-    /// What a task waits for, if it does. The host may know what an effect is called.
+    /// A text that says what a task waits for, if it waits. `effect` may return the name of an
+    /// effect.
     pub(crate) fn waits_for(
         &self,
         slot: u32,
@@ -219,7 +221,7 @@ impl Run {
         Waiting { task, on, at }
     }
 
-    /// What a call waits for, in words.
+    /// A text that says what a call waits for.
     fn describe(&self, wait: &Wait) -> String {
         let name = |slot: u32| self.task_name(slot);
         match *wait {
@@ -257,7 +259,7 @@ impl Run {
         }
     }
 
-    /// The first few of these tasks, and how many more there are.
+    /// The names of the first few tasks, and how many more there are.
     pub(crate) fn name_some(&self, slots: impl ExactSizeIterator<Item = u32>) -> String {
         some(slots.map(|slot| self.task_name(slot)))
     }
@@ -270,7 +272,7 @@ impl Run {
         }
     }
 
-    /// A mutex or a semaphore, how many permits are free, and who took the last of those that are not.
+    /// A mutex or a semaphore, with the number of free permits and the task that took the last one.
     fn describe_lock(&self, entry: &Semaphore, name: impl Fn(u32) -> String) -> String {
         let Semaphore { id, total, permits, .. } = entry;
         let taken = entry.taken.filter(|_| permits < total).map(|taken| {
@@ -290,7 +292,7 @@ impl Run {
         }
     }
 
-    /// Those that are not over: of a thousand, the one that hangs.
+    /// The items that are not finished: of a thousand, the one that hangs.
     fn describe_set(&self, set: u32, name: impl Fn(u32) -> String) -> String {
         let items = &self.sets[set as usize].items;
         let is_open = |on: Found| match on {
@@ -311,7 +313,7 @@ impl Run {
         }
     }
 
-    /// Tells those who watch of rings of tasks that wait for each other while others live.
+    /// Reports cycles of tasks that wait for each other while other tasks can run.
     pub(crate) fn report_cycles(&mut self) {
         if !self.tells_problems() || !std::mem::take(&mut self.waits_changed) {
             return;
@@ -324,12 +326,13 @@ impl Run {
         }
     }
 
-    /// The rings of tasks that wait for each other, each from its lowest slot on.
+    /// The cycles of tasks that wait for each other, each starting at its lowest slot.
     fn cycles(&self) -> Vec<Vec<u32>> {
         let mut found = BTreeSet::new();
         let mut done: BTreeSet<u32> = BTreeSet::new();
         for (start, _) in self.tasks.iter() {
-            // Depth first; `path` is the way here, with what is left to try from each task on it.
+            // Depth first; `path` is the current path, with the tasks that are left to try from
+            // each task on it.
             let mut path: Vec<(u32, Vec<u32>)> = Vec::new();
             let mut place: BTreeMap<u32, usize> = BTreeMap::new();
             let mut enter = Some(start as u32);
@@ -358,13 +361,13 @@ impl Run {
         found.into_iter().collect()
     }
 }
-/// So many of those that are waited for at once are named.
-const NAMED: usize = 8;
+/// The number of tasks that are named in one text.
+const MAX_NAMED: usize = 8;
 
-/// The first few of many, and how many more there are: a task may wait for any number of others.
+/// The first few names, and how many more there are. A task may wait for any number of others.
 fn some(names: impl ExactSizeIterator<Item = String>) -> String {
-    let more = names.len().saturating_sub(NAMED);
-    let named = names.take(NAMED).collect::<Vec<String>>().join(", ");
+    let more = names.len().saturating_sub(MAX_NAMED);
+    let named = names.take(MAX_NAMED).collect::<Vec<String>>().join(", ");
     match more {
         0 => named,
         more => format!("{named} and {more} more"),

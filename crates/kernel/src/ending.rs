@@ -1,5 +1,5 @@
-//! The end of a task: what becomes of its value, who is told, and when it is forgotten; and what it
-//! means to the rest of its run.
+//! The end of a task: its result, the notification of its waiters, when it is forgotten, and what
+//! its end means for the run.
 
 use crate::config::{End as RunEnd, Rules};
 use crate::error::{ErrorKind, Site, TaskError, TaskLabel};
@@ -14,14 +14,14 @@ use crate::value::Value;
 pub(crate) enum End {
     Completed(Value),
     Failed(TaskError),
-    /// With the line that spawned it, if its coroutine knew.
+    /// With the line that spawned it, if its coroutine knows it.
     Cancelled(Option<Site>),
-    /// The end of the run was forced; with what was left of it.
+    /// The end of the run was forced; with the names of the tasks that were left.
     Forced(String),
 }
 
 impl Run {
-    /// Whether nobody has to be told that a task is completed.
+    /// Whether a task's completion needs no notifications.
     #[inline]
     pub(crate) fn ends_quietly(&self, slot: u32) -> bool {
         let task = &self.tasks[slot as usize];
@@ -32,7 +32,7 @@ impl Run {
             && task.ends_quietly()
     }
 
-    /// Ends such a task.
+    /// Completes a task without notifications.
     #[inline]
     pub(crate) fn complete_quietly(&mut self, slot: u32, value: Value) {
         let ended = self.next_end();
@@ -45,7 +45,7 @@ impl Run {
         }
     }
 
-    /// Ends a task: tells its waiters, its group and the run.
+    /// Ends a task: notifies its waiters, its group and the run.
     pub(crate) fn finish(&mut self, slot: u32, end: End) {
         self.withdraw_all(slot);
         let label = |run: &Run| run.label(slot);
@@ -103,7 +103,7 @@ impl Run {
         self.end_daemons();
     }
 
-    /// Looks whether the task that ended is the root, whose failure is the run's.
+    /// Checks whether the task that ended is the root. Its failure is the failure of the run.
     fn root_ended(&mut self, slot: u32, outcome: &Outcome) {
         if slot != self.root {
             return;
@@ -116,7 +116,7 @@ impl Run {
             (Rules::First, RunEnd::Root) => self.cancel_all(),
             (Rules::First, RunEnd::AllTasks) => {}
             (Rules::Second, end) => {
-                // Other failures than the root's own are written down at the end.
+                // Failures other than the root's own are recorded at the end.
                 let is_roots_own = matches!(self.failure.as_deref(), Some(RunFailure::Root(_)));
                 let state = self.tasks[slot as usize].state();
                 self.is_decided = is_roots_own && state == TaskState::Failed;
@@ -127,10 +127,10 @@ impl Run {
         }
     }
 
-    /// Daemon tasks are cancelled when no other task is left.
+    /// Cancels the daemon tasks when no other task is left.
     fn end_daemons(&mut self) {
         let none_is_left = !self.rare.daemons.is_empty() && self.rare.daemons.len() == self.live;
-        // Each of them that ends comes here again, and the others are cancelled already.
+        // Each of them comes here again when it ends, and the others are cancelled already.
         if none_is_left && !self.rare.daemons_are_cancelled {
             self.rare.daemons_are_cancelled = true;
             self.is_decided = true;
@@ -138,8 +138,8 @@ impl Run {
         }
     }
 
-    /// Makes a new task a daemon task, if it is to be one or its parent is one. What a task starts to clean up
-    /// after itself is waited for.
+    /// Makes a new task a daemon task if the spawn asks for that or the parent is one. Tasks that a
+    /// cleanup spawns are not daemon tasks: the run waits for them.
     #[inline]
     pub(crate) fn inherit_daemon(&mut self, child: u32, parent: u32, is_asked: bool) {
         let is_daemon = !self.rare.daemons.is_empty()
@@ -156,7 +156,7 @@ impl Run {
         self.rare.daemons.contains(&slot)
     }
 
-    /// Cancels the tasks that are left. Those that are being cancelled already take the time they need.
+    /// Cancels the remaining tasks. Those that are being cancelled already take the time they need.
     fn cancel_rest(&mut self) {
         let all = self.in_spawn_order(self.tasks.iter().map(|(slot, _)| slot as u32));
         for slot in all {
@@ -167,7 +167,7 @@ impl Run {
         }
     }
 
-    /// Ends the run with a failure, unless its outcome is fixed: nothing it could still do would change that.
+    /// Ends the run with a failure, unless its outcome is fixed already.
     pub(crate) fn fail(&mut self, failure: RunFailure) {
         if !self.is_decided {
             self.failure.get_or_insert_with(|| Box::new(failure));
@@ -175,7 +175,7 @@ impl Run {
         self.cancel_all();
     }
 
-    /// Forgets a task that is over, that nobody holds and that is not in the queue.
+    /// Forgets a task that has ended, has no handle and is not in the queue.
     pub(crate) fn reclaim(&mut self, slot: u32) {
         let task = &self.tasks[slot as usize];
         if task.marks.has(Mark::Held) || task.marks.has(Mark::Queued) || !task.state().is_terminal()
@@ -198,14 +198,14 @@ impl Run {
     }
 }
 
-/// The error of a root that was cancelled and whose cleanup was not waited for.
+/// The error of a root that was cancelled and whose cleanup was cut off.
 pub fn forced_end(left: &str, root: TaskLabel) -> TaskError {
     let message = format!("was cancelled, and its end was forced while it had {left}");
     TaskError::new(ErrorKind::TaskCancelled, message).in_task(|| root)
 }
 
 impl Task {
-    /// Puts the outcome in the place of the coroutine, which nearly always is gone already.
+    /// Stores the outcome in the place of the coroutine, which is nearly always gone already.
     #[inline]
     fn end_with(&mut self, outcome: Outcome, ended: u64) {
         match std::mem::replace(&mut self.body, Body::Over { outcome, ended }) {

@@ -1,4 +1,4 @@
-//! Handlers: what stands between a task's calls and the kernel. They form a chain, innermost first.
+//! Handlers, which are between a task's calls and the kernel. They form a chain, innermost first.
 
 use std::any::Any;
 
@@ -6,31 +6,31 @@ use crate::call::{Reply, SystemCall};
 use crate::coroutine::BoxCoroutine;
 use crate::id::Tid;
 
-/// Sees the calls of the tasks it is installed for, except the scheduling ones.
+/// Sees the calls of the tasks that it is installed for, except those of the scheduler itself.
 ///
-/// A handler is pure: it runs again when a run is replayed, so work goes through effects.
+/// A handler must be pure: it runs again when a run is replayed. It works through effects.
 pub trait Handler {
-    /// What it is called in errors and traces.
+    /// The handler's name in errors and traces.
     fn name(&self) -> &str;
 
-    /// The handler itself, for those who may know its type.
+    /// The handler as `Any`, for code that may know its type.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 
-    /// Looks at a call. It may change the call in place and pass it on.
+    /// Handles a call. It may change the call in place and pass it on.
     fn handle(&self, call: &mut SystemCall, caller: Tid) -> Verdict;
 }
 
-/// What a handler does about a call.
+/// What a handler does with a call.
 pub enum Verdict {
-    /// Ask the next one; after the outermost, the kernel.
+    /// Passes it on to the next handler, or after the outermost one to the kernel.
     Pass,
-    /// Answer it.
+    /// Answers it.
     Answer(Reply),
-    /// Refuse it, saying why.
+    /// Refuses it with this reason.
     Refuse(String),
-    /// Answer it with what this coroutine returns. The calls it makes see only the handlers outside
-    /// this one.
+    /// Answers it with the result of this coroutine. The coroutine's calls are seen only by the
+    /// handlers outside this one.
     Run(BoxCoroutine),
 }

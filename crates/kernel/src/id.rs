@@ -1,11 +1,12 @@
-//! Names of things. All are small, ordered, given in sequence, and never reused within their run,
-//! so that a stale one is an error and not somebody else's.
+//! The identifiers of runs, tasks, calls and objects. They are small, ordered, given in sequence,
+//! and never reused within their run, so that a stale one is an error and never names another
+//! object.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A run's number inside its process. (Durable runs have a UUID besides.)
+/// The number of a run in its process. (Durable runs also have a UUID.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunId(pub u32);
 
@@ -17,11 +18,11 @@ pub struct Tid(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallId(pub u64);
 
-/// A random identity, drawn by the host: what an external promise is settled by.
+/// A random identifier, drawn by the host. External promises are settled by their UUID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Uuid(pub u128);
 
-/// Where a task lives: its run, its slot in that run's table, and its number.
+/// A reference to a task: its run, its slot in that run's table, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskRef {
     /// The run the task belongs to.
@@ -32,11 +33,11 @@ pub struct TaskRef {
 }
 
 impl TaskRef {
-    /// No task: what stands where one will be named later.
+    /// A placeholder that refers to no task.
     pub const NONE: TaskRef = TaskRef { run: RunId(0), slot: 0, tid: Tid(0) };
 }
 
-/// Where some other object of a run lives: a promise, a channel, a semaphore or a group.
+/// A reference to another object of a run: a promise, a channel, a semaphore or a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
     /// The run the object belongs to.
@@ -46,7 +47,7 @@ pub struct ObjectRef {
     pub id: u64,
 }
 
-/// What Wait, Gather and Race take.
+/// What Wait, Gather and Race can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Waitable {
     /// A task: ready when it is Completed, Failed or Cancelled.
@@ -56,7 +57,7 @@ pub enum Waitable {
 }
 
 impl Waitable {
-    /// The run it belongs to.
+    /// The run that the task or promise belongs to.
     pub fn run(&self) -> RunId {
         match self {
             Waitable::Task(task) => task.run,
@@ -93,7 +94,7 @@ impl Uuid {
         Uuid((version & !(0x3 << 62)) | (0x2 << 62))
     }
 
-    /// Reads the usual form, with or without hyphens.
+    /// Parses the usual form, with or without hyphens.
     ///
     /// ```
     /// # use tiffany_kernel::Uuid;
@@ -113,7 +114,8 @@ impl Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Lists, records and answers have one of these for each run, so it is made without asking for memory.
+        // Lists, records and answers contain one for each run, so it is formatted without an
+        // allocation.
         let mut text = [b'-'; 36];
         let mut bits = self.0;
         for place in (0..text.len()).rev().filter(|at| !matches!(at, 8 | 13 | 18 | 23)) {

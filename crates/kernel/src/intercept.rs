@@ -1,5 +1,5 @@
-//! The longer way of a call: past those who watch it, limit it or handle it. A call that none of them is
-//! interested in does not come here.
+//! The slow path of calls that are watched, limited or handled. Other calls do not pass through
+//! here.
 
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::store::{Link, Scope};
 use crate::task::{Body, Mark};
 
 impl Run {
-    /// The way of a call when somebody watches, handles or limits it.
+    /// Accepts a call that is watched, handled or limited.
     #[cold]
     pub(crate) fn accept_with_care(
         &mut self,
@@ -91,7 +91,7 @@ impl Run {
         self.perform(slot, id, call, at);
     }
 
-    /// Shows a call to one handler. One that panics fails the call, not the loop.
+    /// Passes a call to one handler. If the handler panics, the call fails; the loop does not.
     fn ask_handler(
         &self,
         link: &Link,

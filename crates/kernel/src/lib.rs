@@ -1,16 +1,17 @@
-//! The heart of Tiffany: a cooperative, deterministic scheduler that touches nothing of the world.
+//! The kernel of Tiffany: a cooperative, deterministic scheduler without I/O.
 //!
-//! A [`Run`] is a root task with every task it spawned. Its host gives it rounds, completions and the
-//! time; it leaves what must happen in its outbox ([`Order`], [`Event`]). The same calls and the same
-//! completions give the same run, every time: that is what makes a run replayable, and it is why this
-//! crate has no clock, file, socket, thread, random number or unordered map.
+//! A [`Run`] is a root task and every task it spawned. The host gives it rounds, completions and
+//! the time; the run leaves work for the host in its outbox ([`Order`], [`Event`]). The same calls
+//! and the same completions always give the same run. That makes runs replayable, and it is why
+//! this crate has no clock, file, socket, thread, random number generator or unordered map.
 //!
-//! The way of a system call: a [`Coroutine`] leaves it in the [`Port`]; `scheduler.rs` accepts it when
-//! the coroutine returns, past the task's [`Handler`]s; the call's own file under `calls/` answers it or
-//! registers it; what the host must do goes to the outbox; a [`Completion`] or another task's call
-//! answers it; `scheduler.rs` makes the task ready again.
+//! The path of a system call: a [`Coroutine`] leaves it in the [`Port`]. When the coroutine
+//! returns, `scheduler.rs` accepts the call and passes it through the task's [`Handler`]s. The
+//! call's own file under `calls/` answers or registers it, and leaves work for the host in the
+//! outbox. Later a [`Completion`], or a call of another task, answers it, and `scheduler.rs` makes
+//! the task ready again.
 //!
-//! People use the crate `tiffany`, which has the hosts and the API around this.
+//! Programs use the crate `tiffany`, which has the hosts and the API.
 
 mod call;
 mod calls;

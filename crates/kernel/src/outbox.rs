@@ -1,5 +1,5 @@
-//! What the kernel leaves for its host after a round, and what the host hands back. Nothing here is
-//! done by the kernel itself.
+//! The outbox, which the kernel leaves for its host after a round, and the completions that the
+//! host returns. The kernel itself does none of this work.
 
 use std::fmt;
 use std::os::fd::RawFd;
@@ -15,7 +15,7 @@ use crate::state::BlockReason;
 use crate::time::Time;
 use crate::value::Value;
 
-/// Names a call that waits for the host.
+/// A reference to a call that waits for the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallRef {
     /// The run.
@@ -25,76 +25,77 @@ pub struct CallRef {
     pub call: CallId,
 }
 
-/// Something for the host to do. Every host must know all of these, or something would be lost.
+/// An order to the host. Every host must execute all of them.
 pub enum Order {
-    /// Tell when the descriptor is ready.
+    /// Report when the descriptor is ready.
     Watch(CallRef, RawFd, Interest),
-    /// Nobody waits for that any more.
+    /// Stop watching the descriptor: the call no longer waits for it.
     Unwatch(CallRef, RawFd),
-    /// Do this work, and tell its result.
+    /// Do this work, and report its result.
     Start(CallRef, EffectWork),
-    /// Ask a person this, and tell the answer.
+    /// Ask a person this question, and report the answer.
     Ask(CallRef, Asked),
-    /// Nobody waits for that work or that answer any more.
+    /// Abort the work or the question of this call: the call no longer waits for it.
     Abort(CallRef),
-    /// Tell when all that happened so far is safe in the log.
+    /// Report when everything that has happened so far is durable.
     Commit(CallRef),
-    /// Begin the run anew, with this input, as JSON; or tell why that cannot be.
+    /// Start the run again with this input, as JSON, or report why that is not possible.
     Continue(CallRef, Rc<str>),
-    /// From now on this UUID may be settled.
+    /// From now on the promise may be settled under this UUID.
     Announce(Uuid, ObjectRef),
-    /// The task goes by this name from now on; `None`: it is over.
+    /// The task has this name from now on; `None`: the task has ended.
     Name(Tid, Option<Rc<str>>),
-    /// A handle of another run was given back.
+    /// Release this handle in the run that it belongs to.
     Elsewhere(Release),
-    /// A call of another run was withdrawn.
+    /// Withdraw this call in the run that it belongs to.
     WithdrawElsewhere(TaskRef, CallId),
 }
 
-/// A question to a person that waits for its answer.
+/// An open question to a person.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The question and its choices, as JSON.
     pub about: Rc<str>,
-    /// What the person has to see to decide, as JSON.
+    /// The data that the person needs for the decision, as JSON.
     pub payload: Option<Rc<str>>,
-    /// Since when.
+    /// When it was asked.
     pub since: Time,
-    /// Until when.
+    /// When it times out.
     pub deadline: Option<Time>,
 }
 
-/// What is waited for on a descriptor.
+/// What a call waits for on a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// That it can be read.
+    /// The descriptor is readable.
     Read,
-    /// That it can be written.
+    /// The descriptor is writable.
     Write,
 }
 
-/// What the outside tells a run.
+/// Something that the host reports to a run.
 #[non_exhaustive]
 pub enum Completion {
-    /// A call that the host was ordered to look after has its answer.
+    /// The answer to a call that the host had an order for.
     Call(CallRef, Result<Value, TaskError>),
     /// A person answered the question that a call asked.
     Decided(CallRef, Result<Value, TaskError>),
-    /// The timer of a call was due, says the log. (In a live run the kernel knows by itself.)
+    /// The timer of a call was due, according to the log. (In a live run the kernel fires timers
+    /// itself.)
     Timer(CallRef),
-    /// The time that a cancelled task had for its cleanup is over, says the log.
+    /// The time that a cancelled task had for its cleanup ended, according to the log.
     CutShort(Tid),
-    /// The run's time is over, says the log.
+    /// The run's time limit was reached, according to the log.
     OverTime,
     /// A message was sent to the run, under this name.
     Message(Rc<str>, Value),
     /// An external promise was settled.
     Settle(Uuid, Result<Value, TaskError>),
-    /// A foreign future can go on.
+    /// A foreign future was woken.
     Wake(crate::id::TaskRef),
 }
 
-/// One thing that happened, for those who watch.
+/// One thing that happened in a run, for watchers.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// The run's clock.
@@ -107,11 +108,11 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// What can happen.
+/// The kinds of events.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The task came to be.
+    /// The task was spawned.
     Spawned {
         /// Who spawned it; `None` for the root.
         parent: Option<Tid>,
@@ -120,7 +121,7 @@ pub enum EventKind {
         /// The line that spawned it.
         at: Site,
     },
-    /// Its coroutine runs.
+    /// Its turn began.
     Running,
     /// It made a call.
     Called {
@@ -140,7 +141,7 @@ pub enum EventKind {
         /// The error code, if the answer is an error.
         error: Option<&'static str>,
     },
-    /// It took a call back.
+    /// It withdrew a call.
     Withdrawn {
         /// The call's number.
         id: CallId,
@@ -149,26 +150,26 @@ pub enum EventKind {
     Blocked(BlockReason),
     /// It is ready again.
     Woken,
-    /// It was asked to stop.
+    /// It was cancelled.
     Cancelling,
     /// It returned.
     Completed,
     /// It ended with an error.
     Failed(TaskError),
-    /// It was stopped.
+    /// It was cancelled and has ended.
     Cancelled,
     /// It shows something.
     Shown(Box<Shown>),
-    /// It waits, through others, for itself.
+    /// It waits, through other tasks, for itself.
     Cycle(Vec<Tid>),
-    /// The policy named it, and it was not ready.
+    /// The policy chose it although it was not ready.
     NotReady,
-    /// Its external promise had been settled before.
+    /// Its external promise was settled again.
     Ignored(Uuid),
 }
 
 impl EventKind {
-    /// Who wants to be told less than this is not told of it.
+    /// The lowest level at which this event is reported.
     pub fn level(&self) -> Events {
         use EventKind::*;
         match self {

@@ -1,4 +1,5 @@
-//! The calls of a task that are not over: what they wait for, and the replies the task has not taken yet.
+//! The unfinished calls of a task: what they wait for, and the replies that the task has not taken
+//! yet.
 
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -9,44 +10,44 @@ use crate::id::CallId;
 use crate::state::BlockReason;
 use crate::waiters::Place;
 
-/// The calls of a task that are not over: nearly always none or one, which then stands here.
+/// The unfinished calls of a task. There are rarely more than one, which is stored here directly.
 pub(crate) struct Calls {
     id: CallId,
     at: &'static Location<'static>,
     progress: Progress,
 }
 
-/// How far the one call is. Kept flat, because it is written and read at every turn.
+/// The progress of the one call. It is flat, because it is read and written at every turn.
 enum Progress {
     /// There is no call.
     None,
     Waiting(Wait),
-    /// Answered with `Reply::Unit`, the commonest reply.
+    /// Answered with `Reply::Unit`, the most common reply.
     Done,
     Answered(Reply),
     /// There are several calls, or were.
     Several(Box<Several>),
 }
 
-/// One call of a task, taken from its place.
+/// One call of a task, removed from the list.
 pub(crate) struct Outstanding {
     pub(crate) id: CallId,
     pub(crate) what: Pending,
 }
 
-/// What a call has come to.
+/// The present state of a call.
 pub(crate) enum Pending {
     Waiting(Wait),
     Answered(Reply),
 }
 
-/// Calls in the order they were made, which is the order of their numbers. One that is gone leaves its
-/// place empty for a while, so that many timeouts that do not happen cost no shifting.
+/// Calls in the order in which they were made, which is the order of their numbers. A removed call
+/// leaves its place empty for a while, so that many timeouts that do not happen need no shifting.
 #[derive(Default)]
 pub(crate) struct Several {
     calls: VecDeque<Entry>,
     empty: usize,
-    /// Those whose replies wait for the task's next turn, if they are still there.
+    /// Calls whose replies wait for the task's next turn, if they are still there.
     answered: Vec<CallId>,
 }
 
@@ -56,7 +57,7 @@ struct Entry {
     what: Option<Pending>,
 }
 
-/// What a call waits for, and where it is registered for that.
+/// What a call waits for, and where it is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Join {
@@ -89,7 +90,7 @@ pub(crate) enum Wait {
         fd: i32,
     },
     Effect,
-    /// For a person, no longer than until the timer is due.
+    /// For a person, until the timer is due.
     Approval {
         timer: Option<u32>,
     },
@@ -124,7 +125,7 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
-    /// Where it stands in the list of a task or a promise.
+    /// Its place in the list of waiters of a task or a promise.
     fn place(&self) -> Option<Place> {
         match *self {
             Wait::Join { place, .. }
@@ -176,7 +177,7 @@ impl Calls {
         }
     }
 
-    /// Adds a call that has its answer.
+    /// Adds a call with its reply.
     #[inline]
     pub(crate) fn add_answered(
         &mut self,
@@ -204,7 +205,7 @@ impl Calls {
         }
     }
 
-    /// The list of several calls, made if there is none.
+    /// The list of several calls; created if there is none.
     #[cold]
     fn several(&mut self) -> &mut Several {
         let (id, at) = (self.id, self.at);
@@ -221,7 +222,7 @@ impl Calls {
         }
     }
 
-    /// What a call waits for, if it does.
+    /// What a call waits for, if it waits.
     #[inline]
     pub(crate) fn wait_of(&self, id: CallId) -> Option<Wait> {
         match &self.progress {
@@ -240,7 +241,7 @@ impl Calls {
         }
     }
 
-    /// The call that stands in a list at this place.
+    /// The call at this place in a list of waiters.
     #[inline]
     pub(crate) fn waits_at(&self, place: Place) -> Option<CallId> {
         match &self.progress {
@@ -250,7 +251,7 @@ impl Calls {
         }
     }
 
-    /// Answers a call that waits. `false`: there is none.
+    /// Answers a call that waits. Returns `false` if there is no such call.
     #[inline]
     pub(crate) fn answer(&mut self, id: CallId, reply: Reply) -> bool {
         match &mut self.progress {
@@ -264,7 +265,7 @@ impl Calls {
         }
     }
 
-    /// Removes the one that was made last.
+    /// Removes the call that was made last.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Outstanding> {
         match &mut self.progress {
@@ -293,7 +294,7 @@ impl Calls {
         Some(Outstanding { id: self.id, what })
     }
 
-    /// Moves the replies that are there into the port.
+    /// Moves the replies into the port.
     #[inline]
     pub(crate) fn offer(&mut self, port: &Port) {
         match &mut self.progress {
@@ -304,14 +305,14 @@ impl Calls {
             }
             Progress::Answered(reply) => {
                 port.offer_first(self.id, std::mem::replace(reply, Reply::Unit));
-                // `Unit` is left, which has nothing to drop.
+                // What is left is `Unit`, which has nothing to drop.
                 std::mem::forget(std::mem::replace(&mut self.progress, Progress::None));
             }
             Progress::Several(several) => several.offer(port),
         }
     }
 
-    /// What each call waits for that does, with its number and its line, in the order they were made.
+    /// All calls that wait, with their numbers and lines, in the order in which they were made.
     pub(crate) fn waits(&self) -> impl Iterator<Item = (CallId, Wait, &'static Location<'static>)> {
         let (one, several) = match &self.progress {
             Progress::Waiting(wait) => (Some((self.id, *wait, self.at)), None),
@@ -325,7 +326,7 @@ impl Calls {
         one.into_iter().chain(several)
     }
 
-    /// The only call, if there is but one and it waits, and its line.
+    /// The only call and its line, if there is exactly one and it waits.
     pub(crate) fn only_call(&self) -> Option<(CallId, Wait, &'static Location<'static>)> {
         match &self.progress {
             Progress::Waiting(wait) => Some((self.id, *wait, self.at)),
@@ -333,7 +334,7 @@ impl Calls {
         }
     }
 
-    /// What the only call waits for, if there is but one and it waits.
+    /// What the only call waits for, if there is exactly one and it waits.
     #[inline]
     pub(crate) fn only_wait(&self) -> Option<Wait> {
         match &self.progress {
@@ -360,7 +361,7 @@ impl Several {
             self.answered.push(id);
         }
         match self.calls.back() {
-            // A reply that its task did not take comes back after younger calls were made.
+            // A reply that its task did not take returns after younger calls were made.
             Some(last) if last.id >= id => match self.place(id) {
                 Ok(at) => {
                     self.calls[at] = entry;
@@ -373,7 +374,7 @@ impl Several {
     }
 
     fn place(&self, id: CallId) -> Result<usize, usize> {
-        // Most are asked for in the order they were made.
+        // Most calls are looked up in the order in which they were made.
         match self.calls.front() {
             Some(first) if first.id == id => Ok(0),
             _ => self.calls.binary_search_by_key(&id, |entry| entry.id),

@@ -1,4 +1,5 @@
-//! Rounds under a policy: it chooses from all who are ready; the rest stay so and grow older.
+//! Rounds under a policy. The policy chooses from all ready tasks; the others stay ready and their
+//! age grows.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Which ready tasks a round takes, and in which order. The default, first in first out, is built into
-//! the ready queue; the others plan each round with all candidates before them.
+//! Policies: which ready tasks a round runs, and in which order. The default, first in first out,
+//! is built into the ready queue; the other policies plan each round from all candidates.
 
 use crate::id::Tid;
 
@@ -12,25 +12,25 @@ pub struct Candidate {
     pub priority: u8,
     /// How many tasks wait for it, directly or through others.
     pub dependents: usize,
-    /// How many rounds have passed it over since it became ready.
+    /// How many rounds have left it out since it became ready.
     pub age: u32,
 }
 
 /// Plans rounds.
 ///
-/// A policy sees the candidates in FIFO order, woken waiters first, and names the tasks that run. What
-/// it leaves out stays ready and grows older. If it names no task at all, all run; a name that is no
-/// candidate's is passed over and reported.
+/// A policy sees the candidates in FIFO order, woken waiters first, and names the tasks that run.
+/// Tasks that it leaves out stay ready, and their age grows. If it names no task at all, all run.
+/// Tasks that are not candidates are ignored and reported.
 pub trait Policy {
     /// Puts the tasks to run into `plan`, in their order.
     fn plan(&mut self, candidates: &[Candidate], plan: &mut Vec<Tid>);
 }
 
-/// Rounds that a task is passed over before it counts one level higher.
+/// The number of rounds without a turn that raise a task by one level.
 const ROUNDS_PER_LEVEL: u32 = 8;
 
-/// The highest priority first, FIFO inside a level. Eight rounds of waiting raise a task by one level,
-/// so none starves.
+/// Runs tasks with the highest priority first, FIFO inside a level. Eight rounds of waiting raise a
+/// task by one level, so that no task starves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Priority;
 
@@ -40,7 +40,8 @@ impl Policy for Priority {
     }
 }
 
-/// The task most others wait for first. Waiting makes a task rise here too, so none starves.
+/// Runs the task that most other tasks wait for first. Waiting raises a task here too, so that no
+/// task starves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DependencyAware;
 

@@ -1,5 +1,5 @@
-//! What most runs have none of. A run that has some of it pays for all of it, once; one that has not pays for
-//! a pointer, so that a process can hold many runs that sleep.
+//! Tables that most runs don't need. They are allocated together when a run first uses one of them,
+//! so that a process can hold many sleeping runs: a run without them costs one pointer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Deref, DerefMut};
@@ -20,25 +20,25 @@ pub(crate) struct Tables {
     pub(crate) limits: Limits,
     pub(crate) extras: BTreeMap<u32, Extra>,
     pub(crate) ages: BTreeMap<u32, u32>,
-    /// Live tasks that keep no run alive.
+    /// Live daemon tasks.
     pub(crate) daemons: BTreeSet<u32>,
-    /// They were cancelled because no other task is left.
+    /// Whether they were cancelled because no other task is left.
     pub(crate) daemons_are_cancelled: bool,
     pub(crate) externals: BTreeMap<Uuid, u32>,
     pub(crate) channels: Slab<Channel>,
     /// Channels for messages from outside, by name.
     pub(crate) inboxes: BTreeMap<Rc<str>, ObjectRef>,
-    /// How many messages are in these.
+    /// The number of messages in these channels.
     pub(crate) unread: usize,
-    /// Which way the run takes at changes of the program.
+    /// Which branch the run takes at each change of the program.
     pub(crate) patches: BTreeMap<Rc<str>, bool>,
     pub(crate) semaphores: Slab<Semaphore>,
     pub(crate) groups: Slab<Group>,
     pub(crate) counts: Counts,
-    /// Where random numbers come from instead, each after so many more of them.
+    /// Later seeds of random numbers, each with the number of draws before it applies.
     pub(crate) reseeds: VecDeque<(u64, u64)>,
     pub(crate) reported_cycles: BTreeSet<Vec<Tid>>,
-    /// Failures that nobody was told of.
+    /// Failures that were not delivered to any task.
     pub(crate) unobserved: Vec<TaskError>,
 }
 
@@ -63,7 +63,7 @@ impl Tables {
     };
 }
 
-/// The tables of a run: empty ones, until it is asked for some to change.
+/// The tables of a run; allocated when they are first changed.
 #[derive(Default)]
 pub(crate) struct Rare(Option<Box<Tables>>);
 

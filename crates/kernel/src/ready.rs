@@ -1,10 +1,10 @@
-//! The ready queue. A round takes the waiters woken before it began, then the tasks that were ready
-//! when it began; what becomes ready meanwhile waits for the next round.
+//! The ready queue. A round takes the waiters that were woken before it began, then the other tasks
+//! that were ready. Tasks that become ready during the round wait for the next one.
 
 /// Slots of ready tasks, in the order they will run.
 #[derive(Default)]
 pub(crate) struct Ready {
-    /// This round's tasks, and how many of them have had their turn.
+    /// The tasks of this round, and how many of them have had their turn.
     round: Vec<u32>,
     taken: usize,
     /// For the next round: those that were blocked and woken, then those that were not.
@@ -13,12 +13,12 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Whether nobody is ready. Between rounds only.
+    /// Whether no task is ready. Valid between rounds only.
     pub(crate) fn is_empty(&self) -> bool {
         self.woken.is_empty() && self.yielded.is_empty() && !self.is_in_round()
     }
 
-    /// Whether a round has begun, and not all of it have had their turn.
+    /// Whether a round has begun and some of its tasks have not had their turn.
     pub(crate) fn is_in_round(&self) -> bool {
         self.taken < self.round.len()
     }
@@ -33,7 +33,7 @@ impl Ready {
         self.yielded.push(slot);
     }
 
-    /// Begins a round with all who are ready, in order.
+    /// Begins a round with all ready tasks, in order.
     #[inline]
     pub(crate) fn begin_round(&mut self) {
         debug_assert_eq!(self.taken, self.round.len(), "the last round is over");
@@ -55,13 +55,15 @@ impl Ready {
         Some(slot)
     }
 
-    /// This round's tasks, for a policy to plan with. What it leaves out comes back with `keep`.
+    /// The tasks of this round, for a policy to choose from. `set_round` returns those that it
+    /// leaves out.
     pub(crate) fn take_round(&mut self) -> Vec<u32> {
         self.taken = 0;
         std::mem::take(&mut self.round)
     }
 
-    /// Sets this round's tasks, and keeps the others ready, before all who become so later.
+    /// Sets the tasks of this round. The tasks in `keep` stay ready, before all that become ready
+    /// later.
     pub(crate) fn set_round(&mut self, round: Vec<u32>, mut keep: Vec<u32>) {
         self.round = round;
         keep.append(&mut self.woken);

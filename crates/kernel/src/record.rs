@@ -1,5 +1,5 @@
-//! What a durable run writes down. The kernel leaves records in its outbox, in the order in which things
-//! happened; how a line looks, and when it is safe, is the host's business.
+//! The records of a durable run. The kernel leaves them in its outbox in the order in which things
+//! happened; the host formats and stores them.
 
 use std::rc::Rc;
 
@@ -12,13 +12,13 @@ use crate::run::Run;
 use crate::time::Time;
 use crate::value::Value;
 
-/// Which calls of a run are written down.
+/// Which calls of a run are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recording {
     /// None: the run is not durable.
     #[default]
     Off,
-    /// Those that concern the world, and what comes back from it. The rest follows from these.
+    /// Outward calls, and the answers from outside. Everything else follows from these.
     Outward,
     /// All of them.
     Every,
@@ -31,57 +31,57 @@ pub struct Record {
     pub tid: Tid,
     /// The run's clock.
     pub clock: Time,
-    /// How many turns tasks of the run had had.
+    /// How many turns the tasks of the run had had.
     pub step: u64,
     /// What happened.
     pub kind: RecordKind,
 }
 
-/// What can happen.
+/// The kinds of records.
 #[derive(Clone, Debug)]
 pub enum RecordKind {
     /// The task made a call.
     Called(CallRecord),
-    /// A timer that one of its calls waits for was due.
+    /// The timer of one of its calls was due.
     Woken(CallRef),
-    /// It took a call back that waited for the world.
+    /// It withdrew an outward call.
     Withdrawn(CallRef),
-    /// It took a question back that no person had answered.
+    /// It withdrew a question that no person had answered.
     Unasked(CallRef),
-    /// It took longer for its cleanup than it may.
+    /// Its cleanup took longer than allowed and was cut off.
     CutShort,
-    /// The run took longer than it may.
+    /// The run took longer than allowed.
     OverTime,
     /// It returned; with the value if it is the root.
     Completed(Option<Value>),
     /// It ended with an error.
     Failed(TaskError),
-    /// It was stopped; with the error of that if it is the root.
+    /// It was cancelled; with the error if it is the root.
     Cancelled(Option<TaskError>),
 }
 
-/// A call as it is written down.
+/// The record of a call.
 #[derive(Clone, Debug)]
 pub struct CallRecord {
-    /// Names the call for completions.
+    /// The reference to the call, for completions.
     pub call: CallRef,
     /// The kind of call.
     pub kind: CallKind,
-    /// The name that an effect or a custom call has.
+    /// The name of an effect or a custom call.
     pub name: Option<&'static str>,
-    /// What it is about.
+    /// The subject of the call.
     pub about: About,
     /// The line of the call.
     pub at: Site,
-    /// The error code, if it was refused at once.
+    /// The error code, if the call was refused at once.
     pub error: Option<&'static str>,
 }
 
-/// What a call is about, as far as a person or a replay wants to know.
+/// The subject of a call, as far as a person or a replay needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum About {
-    /// No more than its kind says.
+    /// Nothing beyond its kind.
     Nothing,
     /// A task.
     Task(Tid),
@@ -106,21 +106,22 @@ pub enum About {
     Number(u64),
     /// An identity.
     Uuid(Uuid),
-    /// Whatever the host wants to find again, as JSON.
+    /// Data that the host needs again, as JSON.
     Json(Rc<str>),
     /// A question to a person.
     Question {
         /// The question and its choices, as JSON.
         about: Rc<str>,
-        /// What the person has to see to decide, as JSON.
+        /// The data that the person needs for the decision, as JSON.
         payload: Option<Rc<str>>,
-        /// Until when an answer is waited for.
+        /// When the question times out.
         until: Option<Time>,
     },
 }
 
 impl CallKind {
-    /// Calls that concern the world. A replay matches these, and these alone.
+    /// Whether this is an outward call: one that concerns the outside world. A replay compares only
+    /// these.
     pub fn is_outward(self) -> bool {
         use CallKind::*;
         matches!(
@@ -143,7 +144,7 @@ impl CallKind {
 }
 
 impl Run {
-    /// Whether a call of this kind is written down.
+    /// Whether calls of this kind are recorded.
     #[inline]
     pub(crate) fn records(&self, kind: CallKind) -> bool {
         match self.recording {
@@ -154,7 +155,7 @@ impl Run {
         }
     }
 
-    /// Writes down that something happened to a task.
+    /// Records something that happened to a task.
     #[inline]
     pub(crate) fn record(&mut self, slot: u32, kind: impl FnOnce(&Run) -> RecordKind) {
         if self.recording != Recording::Off {
@@ -163,10 +164,10 @@ impl Run {
         }
     }
 
-    /// Completes what is written down of a call by what came of it.
+    /// Adds the answer of a call to its record, and records it.
     pub(crate) fn record_call(&mut self, slot: u32, mut call: CallRecord, answer: &Answer) {
         match answer {
-            // The old way has no record: it is that of a program that did not know the change.
+            // The old branch has no record, because programs without the change have none either.
             Answer::Now(Reply::Flag(false)) if call.kind == CallKind::Patched => return,
             Answer::Now(Reply::Task(task)) => {
                 let (tid, name) = (task.tid, self.name(task.slot));
@@ -183,7 +184,7 @@ impl Run {
 }
 
 impl About {
-    /// What a call is about, before it is done.
+    /// The subject of a call, before it is performed.
     pub(crate) fn call(call: &SystemCall, clock: Time) -> About {
         match call {
             SystemCall::Wait(Waitable::Task(task), _) | SystemCall::Cancel(task) => {

@@ -1,5 +1,5 @@
-//! One run: its tables, and what its host may ask and tell it. How tasks take turns is in
-//! `scheduler.rs`; what each call does is under `calls/`.
+//! One run: its tables, and the interface for its host. Turns are in `scheduler.rs`; the effect of
+//! each call is under `calls/`.
 
 use std::panic::Location;
 use std::rc::Rc;
@@ -28,10 +28,10 @@ use crate::timer::{Due, Timers};
 use crate::value::Value;
 use crate::waiters::WaitMap;
 
-/// How many failures nobody waited for are kept for the end of the run.
+/// How many undelivered failures are kept for the end of the run.
 const MAX_UNOBSERVED: usize = 100;
 
-/// A root task with every task it spawned: their tables, queue, timers and clock.
+/// A root task and every task it spawned, with their tables, queue, timers and clock.
 pub struct Run {
     pub(crate) id: RunId,
     pub(crate) mode: Mode,
@@ -41,14 +41,14 @@ pub struct Run {
     pub(crate) env: Env,
     pub(crate) policy: Option<Box<dyn Policy>>,
     events_wanted: Events,
-    /// Turns are watched, or calls are.
+    /// Whether turns or calls are watched.
     pub(crate) watched_turns: bool,
     pub(crate) recording: Recording,
-    /// Calls are watched, counted or written down, so they take the longer way.
+    /// Whether calls are watched, counted or recorded, and so take the slow path.
     pub(crate) careful: bool,
     /// Turns taken so far.
     pub(crate) steps: u64,
-    /// Where random numbers come from.
+    /// The state of the random number generator.
     pub(crate) random: u64,
 
     pub(crate) tasks: Slab<Task>,
@@ -58,7 +58,7 @@ pub struct Run {
     pub(crate) root: u32,
 
     pub(crate) ready: Ready,
-    /// The running task was answered, and so goes to the back of the queue.
+    /// Whether the running task was answered, so that it goes to the back of the queue.
     pub(crate) running_answered: bool,
 
     pub(crate) waits: WaitMap,
@@ -77,25 +77,25 @@ pub struct Run {
     orders: Vec<Order>,
     events: Vec<Event>,
     records: Vec<Record>,
-    /// Somebody has begun to wait since cycles were last looked for.
+    /// Whether a task has begun to wait since the last search for cycles.
     pub(crate) waits_changed: bool,
 
     pub(crate) failure: Option<Box<RunFailure>>,
-    /// Nothing that its tasks still do changes the outcome.
+    /// Whether the outcome is fixed, whatever its tasks still do.
     pub(crate) is_decided: bool,
     pub(crate) rare: Rare,
 }
 
-/// The rare things about a task.
+/// Data that few tasks have.
 #[derive(Default)]
 pub(crate) struct Extra {
     pub(crate) name: Option<Rc<str>>,
     pub(crate) group: Option<u32>,
-    /// The key of the environment it finds out.
+    /// The key of the environment that the task computes.
     pub(crate) resolves: Option<Rc<str>>,
 }
 
-/// What could still wake a run in which no task is ready.
+/// Counts of what could still wake a run in which no task is ready.
 #[derive(Default)]
 pub(crate) struct Hope {
     pub(crate) timers: usize,
@@ -104,44 +104,44 @@ pub(crate) struct Hope {
     pub(crate) externals: usize,
 }
 
-/// What was passed over, by kind. None of it is an error; a person may want to know.
+/// Counts of things that were ignored. None of them is an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// External promises settled again.
+    /// External promises that were settled again.
     pub settled_again: u64,
-    /// Answers of the host to calls that nobody waits for any more.
+    /// Answers of the host to calls that had ended.
     pub late: u64,
-    /// Failures nobody waited for, beyond those that are kept.
+    /// Failures that were not delivered to any task, beyond those that are kept.
     pub unobserved_dropped: u64,
 }
 
-/// Why a run did not end with its root's value.
+/// Why a run ended without its root's value.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RunFailure {
     /// Its root failed or was cancelled.
     Root(TaskError),
-    /// Nothing was left that could wake it.
+    /// All tasks waited and nothing could wake them.
     Deadlock(DeadlockError),
-    /// It went over a limit.
+    /// It exceeded a limit.
     Limit(TaskError),
 }
 
-/// What a host can see of a task.
+/// A task as the host sees it.
 #[derive(Clone, Debug)]
 pub struct TaskInfo {
     /// Number, name and line.
     pub label: TaskLabel,
     /// Its state.
     pub state: TaskState,
-    /// What it waits for, in words.
+    /// What it waits for, as text.
     pub waits_for: Option<String>,
     /// The line of the call it waits in.
     pub waits_at: Option<Site>,
 }
 
 impl Run {
-    /// A run with this root, ready to have its first round.
+    /// Creates a run with this root, ready for its first round.
     pub fn new(id: RunId, root: BoxCoroutine, config: RunConfig, now: Time) -> Run {
         let (name, at) = (config.name.clone(), config.started_at);
         let handlers = config.handlers.clone();
@@ -156,7 +156,7 @@ impl Run {
         run
     }
 
-    /// The tables of a run, all empty. Its time begins now.
+    /// The empty tables of a run. Its time begins now.
     pub(crate) fn without_tasks(id: RunId, config: RunConfig, now: Time) -> Run {
         let mut run = Run {
             id,
@@ -170,7 +170,7 @@ impl Run {
             watched_turns: false,
             careful: false,
             recording: config.recording,
-            // Most durable runs have one.
+            // Most durable runs have one task.
             tasks: Slab::with_capacity(1),
             tids: None,
             next_tid: 1,
@@ -231,13 +231,13 @@ impl Run {
         !self.ready.is_empty()
     }
 
-    /// Whether all tasks are over.
+    /// Whether all tasks have ended.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.live == 0
     }
 
-    /// How many tasks are not over.
+    /// How many tasks have not ended.
     pub fn live_tasks(&self) -> usize {
         self.live
     }
@@ -248,17 +248,18 @@ impl Run {
         self.timers.next_deadline()
     }
 
-    /// For how many calls the host is at work.
+    /// How many calls the host is working on.
     pub fn effects(&self) -> usize {
         self.hope.effects
     }
 
-    /// Counts an answer of the host that came when it had given another, or was about to.
+    /// Counts an answer of the host that came after it had answered, or was about to answer, in
+    /// another way.
     pub fn count_late(&mut self) {
         self.rare.counts.late += 1;
     }
 
-    /// What was passed over so far.
+    /// The counts of things that were ignored so far.
     pub fn counts(&self) -> Counts {
         self.rare.counts
     }
@@ -273,30 +274,30 @@ impl Run {
         self.cost
     }
 
-    /// What the host has to do now.
+    /// Takes the orders for the host.
     pub fn take_orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.orders)
     }
 
-    /// Whether the host has something to do, to tell or to write down.
+    /// Whether the host has orders to execute, events to report or records to store.
     #[inline]
     pub fn has_outbox(&self) -> bool {
         self.has_orders() || self.has_events() || !self.records.is_empty()
     }
 
-    /// Whether the host has something to do.
+    /// Whether the host has orders to execute.
     #[inline]
     pub fn has_orders(&self) -> bool {
         !self.orders.is_empty()
     }
 
-    /// Whether the host has something to tell.
+    /// Whether the host has events to report.
     #[inline]
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// What has to be written down since this was last asked, in order.
+    /// Takes the records that have been made since the last call, in order.
     pub fn take_records(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.records)
     }
@@ -305,7 +306,7 @@ impl Run {
         self.records.push(record);
     }
 
-    /// Which calls are written down.
+    /// Which calls are recorded.
     pub fn recording(&self) -> Recording {
         self.recording
     }
@@ -320,12 +321,13 @@ impl Run {
         self.tasks.contains(call.slot as usize).then(|| self.label(call.slot))
     }
 
-    /// Its number.
+    /// The number of the task that made a call.
     pub fn caller(&self, call: CallRef) -> Option<Tid> {
         self.tasks.get(call.slot as usize).map(|task| task.tid)
     }
 
-    /// After so many more random numbers, counted from the last such change, they come from another seed.
+    /// Draws random numbers from another seed after this number of draws, counted from the last
+    /// such change.
     pub fn reseed_after(&mut self, draws: u64, seed: u64) {
         self.rare.reseeds.push_back((draws, seed));
     }
@@ -354,18 +356,19 @@ impl Run {
         mixed ^ (mixed >> 31)
     }
 
-    /// What happened since this was last asked.
+    /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// The same in exchange for an empty list. A run that goes on uses the room of that for more.
+    /// Takes the events since the last call in exchange for an empty list, whose room the run uses
+    /// again.
     pub fn swap_events(&mut self, empty: Vec<Event>) -> Vec<Event> {
         let kept = if self.is_ready() { empty } else { Vec::new() };
         std::mem::replace(&mut self.events, kept)
     }
 
-    /// Which events are left in the outbox from now on.
+    /// Sets which events are left in the outbox from now on.
     pub fn want_events(&mut self, wanted: Events) {
         self.events_wanted = wanted;
         let watched = wanted == Events::All || self.recording != Recording::Off;
@@ -378,7 +381,8 @@ impl Run {
         self.events_wanted
     }
 
-    /// How the run ended, once its outcome is fixed: at the latest when it is over.
+    /// Takes the outcome of the run, which is available once it is fixed: at the latest when all
+    /// tasks have ended.
     pub fn take_outcome(&mut self) -> Option<Result<Value, RunFailure>> {
         if let Some(failure) = &self.failure {
             return Some(Err((**failure).clone()));
@@ -394,7 +398,7 @@ impl Run {
         self.failure.as_deref()
     }
 
-    /// The outcome, once nothing can change it. Tasks may be left that are being cancelled.
+    /// The outcome, once it is fixed. Some tasks may still be in their cleanup.
     pub fn fixed_outcome(&self) -> Option<Result<Value, RunFailure>> {
         if !self.is_decided && !self.is_over() {
             return None;
@@ -408,18 +412,19 @@ impl Run {
         }
     }
 
-    /// Whether its outcome is fixed while tasks are left.
+    /// Whether the outcome is fixed while some tasks have not ended.
     #[inline]
     pub fn is_ending(&self) -> bool {
         self.is_decided && !self.is_over()
     }
 
-    /// The rules about ends that it follows.
+    /// The version of the rules about ends that the run follows.
     pub fn rules(&self) -> Rules {
         self.rules
     }
 
-    /// The failures nobody waited for: at the end of the run also those whose handles are still held.
+    /// Takes the failures that were not delivered to any task. After the end of the run they
+    /// include failures of tasks whose handles still exist.
     pub fn take_unobserved(&mut self) -> Vec<TaskError> {
         let mut all = match self.rare.unobserved.is_empty() {
             true => Vec::new(),
@@ -439,7 +444,7 @@ impl Run {
         all
     }
 
-    /// The state of a task, by number; `None` when it is over and forgotten, or never was.
+    /// The state of a task, by number; `None` if it has ended and was forgotten, or never existed.
     pub fn task_state(&self, tid: Tid) -> Option<TaskState> {
         let slot = match &self.tids {
             Some(tids) => tids.get(tid)?,
@@ -448,8 +453,8 @@ impl Run {
         Some(self.tasks[slot as usize].state())
     }
 
-    /// The slot of a task, by number. SmallMap programs ask for tasks by number, so the index is made when one
-    /// first does.
+    /// The slot of a task, by number. Few programs look tasks up by number, so the index is built
+    /// on first use.
     pub(crate) fn slot_of(&mut self, tid: Tid) -> Option<u32> {
         if self.tids.is_none() {
             self.tids = Some(Box::new(TidIndex::new(self.slots_by_tid())));
@@ -461,7 +466,7 @@ impl Run {
         self.tasks.iter().map(|(slot, task)| (task.tid, slot as u32))
     }
 
-    /// All tasks that are known, in the order of their numbers.
+    /// All known tasks, ordered by number.
     pub fn tasks(&self) -> Vec<TaskInfo> {
         let mut all: Vec<TaskInfo> = self
             .tasks
@@ -477,12 +482,12 @@ impl Run {
         all
     }
 
-    /// Moves the clock on. It never goes back.
+    /// Sets the clock. It never goes back.
     pub fn set_clock(&mut self, now: Time) {
         self.clock = self.clock.max(now);
     }
 
-    /// Cancels every task; the run then ends as cancelled unless its outcome was fixed before.
+    /// Cancels every task. The run then ends as cancelled unless its outcome was fixed before.
     pub fn cancel_all(&mut self) {
         let all = self.in_spawn_order(self.tasks.iter().map(|(slot, _)| slot as u32));
         for slot in all {
@@ -492,7 +497,7 @@ impl Run {
         }
     }
 
-    // What the other files of the kernel share.
+    // Functions for the other files of the kernel.
 
     /// Adds a task to the table and the queue.
     pub(crate) fn add_task(
@@ -552,7 +557,7 @@ impl Run {
         }
     }
 
-    /// The line of a call that a task made, as far as the compiler knows it or better.
+    /// The line of a call, as the coroutine or else the compiler knows it.
     pub(crate) fn site(&self, slot: u32, at: &'static Location<'static>) -> Site {
         let line = self.tasks[slot as usize].coroutine().and_then(|coroutine| coroutine.line());
         line.unwrap_or_else(|| at.into())
@@ -566,7 +571,7 @@ impl Run {
         CallRef { run: self.id, slot, call }
     }
 
-    /// The slot of a task somebody has a handle of.
+    /// The slot of a task that a handle refers to.
     pub(crate) fn find_task(&self, task: TaskRef) -> Result<u32, TaskError> {
         self.check_run(task.run, "task", task.tid.0)?;
         match self.tasks.get(task.slot as usize) {
@@ -587,7 +592,7 @@ impl Run {
         TaskError::new(ErrorKind::ForeignRun, message)
     }
 
-    /// A name for a new promise, channel, semaphore or group.
+    /// The number of a new promise, channel, semaphore or group.
     pub(crate) fn next_object_id(&mut self) -> u64 {
         let id = self.next_object;
         self.next_object += 1;
@@ -598,7 +603,7 @@ impl Run {
         ObjectRef { run: self.id, slot, id }
     }
 
-    /// A place in the order in which tasks and promises end.
+    /// The next position in the order in which tasks and promises end.
     pub(crate) fn next_end(&mut self) -> u64 {
         self.next_end += 1;
         self.next_end
@@ -612,13 +617,13 @@ impl Run {
         self.events_wanted != Events::Off
     }
 
-    /// Whether somebody wants to see every call.
+    /// Whether every call is watched.
     #[inline]
     pub(crate) fn watched(&self) -> bool {
         self.events_wanted == Events::All
     }
 
-    /// Tells those who watch calls. Ask `watched` first if the event costs something to make.
+    /// Reports an event about calls. Check `watched` first if the event is costly to build.
     #[inline]
     pub(crate) fn event(&mut self, slot: u32, kind: EventKind) {
         if self.watched() {
@@ -626,13 +631,13 @@ impl Run {
         }
     }
 
-    /// Whether somebody wants to see tasks come and go.
+    /// Whether the start and end of tasks are watched.
     #[inline]
     pub(crate) fn tells_tasks(&self) -> bool {
         self.events_wanted >= Events::Tasks
     }
 
-    /// Tells those who watch tasks come and go.
+    /// Reports the start or end of a task.
     #[inline]
     pub(crate) fn task_event(&mut self, slot: u32, kind: EventKind) {
         if self.tells_tasks() {
@@ -640,7 +645,7 @@ impl Run {
         }
     }
 
-    /// Tells those who watch turns.
+    /// Reports an event about turns.
     #[inline]
     pub(crate) fn turn_event(&mut self, slot: u32, kind: EventKind) {
         if self.events_wanted >= Events::Turns {
@@ -648,19 +653,19 @@ impl Run {
         }
     }
 
-    /// Tells those who watch of something a person should look at.
+    /// Reports an event that needs attention.
     pub(crate) fn problem(&mut self, slot: u32, kind: EventKind) {
         self.problem_of(self.tasks[slot as usize].tid, kind);
     }
 
-    /// The same for a task that may not be known.
+    /// Reports an event that needs attention about a task that may be unknown.
     pub(crate) fn problem_of(&mut self, tid: Tid, kind: EventKind) {
         if self.events_wanted != Events::Off {
             self.events.push(Event { at: self.clock, run: self.id, tid, kind });
         }
     }
 
-    /// Keeps a failure for the end of the run, because nobody was told of it.
+    /// Keeps a failure for the end of the run, because it was not delivered to any task.
     pub(crate) fn keep_unobserved(&mut self, error: TaskError) {
         if self.rare.unobserved.len() < MAX_UNOBSERVED {
             self.rare.unobserved.push(error);
@@ -669,7 +674,7 @@ impl Run {
         }
     }
 
-    /// A waitable as the tables know it.
+    /// Finds a waitable in the tables.
     pub(crate) fn find(&self, on: Waitable) -> Result<Found, TaskError> {
         match on {
             Waitable::Task(task) => self.find_task(task).map(Found::Task),
@@ -678,8 +683,9 @@ impl Run {
     }
 }
 
-/// Only cancel and normal exit unwind: an unfinished durable coroutine will go on in another process, so
-/// its cleanup must not act on the world here. It is leaked.
+/// Coroutines are unwound only when they are cancelled or end normally. An unfinished durable
+/// coroutine is leaked, because it will continue in another process, and its cleanup must not act
+/// on the outside world here.
 impl Drop for Run {
     fn drop(&mut self) {
         if self.mode == Mode::Durable {
@@ -692,7 +698,7 @@ impl Drop for Run {
     }
 }
 
-/// Where a waitable is.
+/// A waitable in the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Task(u32),

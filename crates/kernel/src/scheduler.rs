@@ -1,5 +1,6 @@
-//! Taking turns. A round resumes each ready task once; what a task asks for is accepted when it
-//! returns; an answer makes a task ready again. States change here, and in `calls/cancel.rs`.
+//! Turns and rounds. A round resumes each ready task once; the calls that a task made are accepted
+//! when it returns; an answer makes a task ready again. Task states change only here and in
+//! `calls/cancel.rs`.
 
 use std::panic::Location;
 use std::pin::Pin;
@@ -22,9 +23,9 @@ use crate::timer::Due;
 use crate::value::Value;
 
 impl Run {
-    /// Gives every ready task one turn, and again, round after round, until there have been so many turns
-    /// or there is something for the host to do; what it only has to tell or to write down can wait. Answers how many turns there were. The host either sets
-    /// the clock here, or leaves that to the first coroutine of a round that needs it.
+    /// Runs rounds, in which every ready task has one turn, until this number of turns is reached
+    /// or there is an order for the host; events and records can wait. Returns the number of turns.
+    /// If the host does not set the clock here, the first coroutine of a round that needs it does.
     pub fn rounds(&mut self, port: &Port, now: Option<Time>, turns: usize) -> usize {
         let mut taken = 0;
         self.enter(port, now);
@@ -53,7 +54,7 @@ impl Run {
         }
     }
 
-    /// Begins a round that `step_round` goes through by single steps.
+    /// Begins a round whose turns are taken one by one with `step_round`.
     pub fn begin_round(&mut self, port: &Port, now: Option<Time>) {
         self.enter(port, now);
         self.line_up_round(port);
@@ -68,12 +69,12 @@ impl Run {
         }
     }
 
-    /// Whether a round that is gone through by single steps is not over.
+    /// Whether a round whose turns are taken one by one is unfinished.
     pub fn is_in_round(&self) -> bool {
         self.ready.is_in_round()
     }
 
-    /// Gives the next task of the round its turn. `false`: the round is over.
+    /// Runs the next task of the round. Returns `false` if the round is finished.
     pub fn step_round(&mut self, port: &Port, now: Option<Time>) -> bool {
         self.enter(port, now);
         let Some(slot) = self.ready.next() else {
@@ -99,7 +100,7 @@ impl Run {
         self.next_call = port.next_call();
     }
 
-    /// Fires the timers that are due, by deadline and then by the order they were armed in.
+    /// Fires the timers that are due, ordered by deadline and then by when they were armed.
     pub fn advance(&mut self, now: Time) {
         self.set_clock(now);
         while let Some(due) = self.timers.pop_due(self.clock) {
@@ -112,7 +113,7 @@ impl Run {
         }
     }
 
-    /// Takes in what the outside has to tell.
+    /// Delivers a completion from the host.
     pub fn complete(&mut self, completion: Completion) {
         match completion {
             Completion::Call(at, result) => self.complete_call(at, result),
@@ -130,9 +131,9 @@ impl Run {
         }
     }
 
-    /// Fails the run, with a list of who waits for what, if nothing is left that could wake it; tells
-    /// whether it did. The host is asked last whether it has news: a waker may have been used and dropped
-    /// on another thread just now.
+    /// Fails the run with a list of what each task waits for, if nothing can wake it. Returns
+    /// whether it did. The host is asked last whether it has news, because a waker may just have
+    /// been used and dropped on another thread.
     pub fn check_deadlock(&mut self, has_news: impl FnOnce() -> bool) -> bool {
         let alive = self.is_ready() || self.is_over() || self.awaits_message() || self.has_hope();
         if alive || self.grace_may_end() || self.foreign_may_wake() || has_news() {
@@ -170,7 +171,7 @@ impl Run {
         self.plain_turn(slot, port)
     }
 
-    /// A turn that somebody watches, or of a task that is special.
+    /// A turn that is watched, or of a task with special marks.
     #[cold]
     fn watched_turn(&mut self, slot: u32, port: &Port) -> Next {
         if self.careful || !self.watched_turns || !self.tasks[slot as usize].begin_plain_turn() {
@@ -180,14 +181,14 @@ impl Run {
         self.plain_turn(slot, port)
     }
 
-    /// A turn of a task that runs on, and of which nothing special is known.
+    /// A turn of a task that continues and has no special marks.
     #[inline(always)]
     fn plain_turn(&mut self, slot: u32, port: &Port) -> Next {
         let task = &mut self.tasks[slot as usize];
         let step = task.resume(self.id, slot, port);
         match step {
             Step::Pending if port.only_yielded() => {
-                // By far the commonest turn. The step has nothing to drop.
+                // By far the most common turn. The step has nothing to drop.
                 std::mem::forget(step);
                 let (_, id, at) = port.end_first();
                 task.calls_mut().add_done(id, at);
@@ -209,7 +210,7 @@ impl Run {
         }
     }
 
-    /// A turn of a task that has a name, that somebody watches, or that does not run on.
+    /// A turn of a task that has a name, is watched or does not continue.
     #[cold]
     fn special_turn(&mut self, slot: u32, port: &Port) -> Next {
         let task = &mut self.tasks[slot as usize];
@@ -232,7 +233,7 @@ impl Run {
         }
     }
 
-    /// The round's clock, if the coroutine was the first to need it.
+    /// Sets the clock, if the coroutine was the first in the round to need it.
     #[cold]
     fn take_clock(&mut self, port: &Port) {
         if let Some(now) = port.new_clock() {
@@ -240,7 +241,7 @@ impl Run {
         }
     }
 
-    /// A durable task was woken by something that is no system call, beside one. It ends here.
+    /// Ends a durable task that was woken by a foreign future.
     #[cold]
     fn end_foreign(&mut self, slot: u32, port: &Port) {
         let me = self.task_ref(slot);
@@ -253,14 +254,14 @@ impl Run {
         self.after_unwinding(slot, port, End::Failed(not_durable()));
     }
 
-    /// Tells those who watch, and the coroutine, who has the turn.
+    /// Reports the turn to watchers, and gives the coroutine its name.
     #[cold]
     fn show_turn(&mut self, slot: u32, port: &Port) {
         port.set_name(self.name(slot));
         self.turn_event(slot, EventKind::Running);
     }
 
-    /// The turn of a task that does not run on: it is unwound, or it was cancelled in the queue.
+    /// The turn of a task that does not continue: it is unwound, or was cancelled while queued.
     #[cold]
     fn step_out(&mut self, slot: u32, port: &Port) {
         let me = self.task_ref(slot);
@@ -306,7 +307,7 @@ impl Run {
         }
     }
 
-    /// After its cleanup a task is over. What it was answered with and did not take goes back.
+    /// Ends a task after its cleanup. Replies that it did not take are returned.
     #[cold]
     fn after_unwinding(&mut self, slot: u32, port: &Port, end: End) {
         self.keep_untaken(slot, port);
@@ -321,11 +322,11 @@ impl Run {
         self.line_up(slot)
     }
 
-    /// The same after a turn that gave handles back, perhaps, and then made one common call. It does what
-    /// `dispatch` would do, without moving the call about; nothing special is known of the task.
+    /// Handles the end of a turn that only released handles and then made one common call. It does
+    /// what `dispatch` would do without moving the call; the task has no special marks.
     #[inline]
     fn after_common_call(&mut self, slot: u32, port: &Port) -> Next {
-        // What these drop in turn comes after the call.
+        // What these drop in turn is handled after the call.
         self.accept_releases(port);
         if self.tasks[slot as usize].is_special() {
             return self.after_turn(slot, port);
@@ -345,7 +346,7 @@ impl Run {
             }
             First::Spawn => self.spawn(slot, port.coroutine(), None, at),
         };
-        // What was done may have dropped handles, or answered another call of the same task.
+        // The call may have dropped handles, or answered another call of the task.
         if port.has_listed() || self.running_answered {
             self.note_answer(slot, id, answer, || (kind.call_kind(), None), at);
             self.accept_listed(Some(slot), port);
@@ -369,7 +370,7 @@ impl Run {
             }
             Answer::Later(wait) => {
                 task.calls_mut().add_waiting(id, wait, at);
-                // It may wait in an older call too.
+                // The task may wait in an older call too.
                 let reason = task.first_wait().map_or(wait.reason(), |(first, _)| first.reason());
                 task.block(reason);
                 self.turn_event(slot, EventKind::Blocked(reason));
@@ -378,7 +379,7 @@ impl Run {
         }
     }
 
-    /// After a task's calls were accepted.
+    /// Queues or blocks a task after its calls were accepted.
     #[inline]
     fn line_up(&mut self, slot: u32) -> Next {
         if !self.running_answered {
@@ -391,18 +392,18 @@ impl Run {
                 task.suspend();
                 return self.go_on(slot);
             }
-            // In cleanup: it stays Cancelling.
+            // In cleanup the task stays Cancelling.
             TaskState::Cancelling if !task.marks.has(Mark::Queued) => self.requeue(slot),
             _ => {}
         }
         Next::Others
     }
 
-    /// A task that was answered takes its place in the queue.
+    /// Puts a task that was answered into the queue, or lets it continue at once.
     #[inline]
     fn go_on(&mut self, slot: u32) -> Next {
-        // Alone it may go on, unless the host has something to do first: it may rely on what it was answered.
-        // Who sleeps until now is as good as ready.
+        // If no other task is ready, it may continue at once, unless the host has orders to execute
+        // first: the task may rely on their effect. A task whose timer is due now counts as ready.
         if self.ready.is_empty() && !self.careful && !self.has_orders() && !self.has_due_timer() {
             return Next::GoOn;
         }
@@ -432,7 +433,7 @@ impl Run {
         }
     }
 
-    /// After its last turn a task is over.
+    /// Ends a task after its last turn.
     fn last_turn(&mut self, slot: u32, port: &Port, end: End) -> Next {
         drop(self.tasks[slot as usize].drop_coroutine());
         if !port.is_clear() {
@@ -446,7 +447,7 @@ impl Run {
         Next::Others
     }
 
-    /// Drops the coroutine of a task between rounds, and accepts what it gives back.
+    /// Drops the coroutine of a task between rounds, and accepts the handles that it releases.
     pub(crate) fn abandon(&mut self, slot: u32, port: &Port) {
         self.enter(port, None);
         if let Some(mut coroutine) = self.tasks[slot as usize].drop_coroutine() {
@@ -456,15 +457,15 @@ impl Run {
         self.end_round(port);
     }
 
-    /// A task that was not answered waits.
+    /// Blocks a task that was not answered.
     fn settle_down(&mut self, slot: u32) {
         let task = &mut self.tasks[slot as usize];
         if task.state() == TaskState::Cancelling {
-            // In cleanup: it has another turn when a call of it is answered.
+            // In cleanup the task has another turn when one of its calls is answered.
             return;
         }
         if task.marks.has(Mark::CancelRequested) {
-            // It cancelled itself, and now waits without having made another call.
+            // The task cancelled itself, and waits without having made another call.
             return self.begin_cancel(slot);
         }
         let reason = task.first_wait().map(|(wait, _)| wait.reason());
@@ -476,7 +477,7 @@ impl Run {
         self.turn_event(slot, EventKind::Blocked(reason));
     }
 
-    /// Accepts what a coroutine left in the port, in the order it was left.
+    /// Accepts what a coroutine left in the port, in the order in which it was left.
     fn accept(&mut self, slot: u32, port: &Port) {
         self.accept_releases(port);
         if let Some(call) = port.take_first() {
@@ -486,7 +487,7 @@ impl Run {
         self.accept_listed(Some(slot), port);
     }
 
-    /// Accepts what is in the port's lists. Accepting can drop coroutines, whose handles are given back too.
+    /// Accepts what is in the port's lists. This can drop coroutines, which release handles too.
     fn accept_listed(&mut self, slot: Option<u32>, port: &Port) {
         self.accept_releases(port);
         let mut at = 0;
@@ -517,8 +518,8 @@ impl Run {
         }
     }
 
-    /// What was left in the port while no task of this thread was running: handles dropped elsewhere,
-    /// or with a value that nobody took.
+    /// Accepts what was left in the port while no task was running on this thread: handles dropped
+    /// elsewhere, or with a value that was not taken.
     #[inline]
     fn accept_strays(&mut self, port: &Port) {
         if port.has_listed() {
@@ -540,7 +541,7 @@ impl Run {
         self.perform(slot, id, call, at);
     }
 
-    /// Does what a call asks for.
+    /// Performs a call.
     pub(crate) fn perform(
         &mut self,
         slot: u32,
@@ -564,7 +565,7 @@ impl Run {
         self.note_answer(slot, id, answer, || (kind, name), at);
     }
 
-    /// What came of the running task's call.
+    /// Notes the answer to a call of the running task.
     #[inline]
     fn note_answer(
         &mut self,
@@ -586,7 +587,7 @@ impl Run {
         }
     }
 
-    /// The running task's call is answered at once.
+    /// Notes a reply to a call of the running task that was answered at once.
     #[inline]
     pub(crate) fn note_reply(
         &mut self,
@@ -622,7 +623,7 @@ impl Run {
         self.event(slot, EventKind::Answered { id, error });
     }
 
-    /// Answers a call that waits. Its task becomes ready, if it was not.
+    /// Answers a call that waits. Its task becomes ready if it was not.
     pub(crate) fn answer(&mut self, slot: u32, id: CallId, reply: Reply) {
         let Some(task) = self.tasks.get_mut(slot as usize) else { return };
         let error = match &reply {
@@ -654,7 +655,7 @@ impl Run {
         }
     }
 
-    /// A foreign future of this task can go on.
+    /// Wakes a task whose foreign future was woken.
     pub(crate) fn wake_foreign(&mut self, task: TaskRef) {
         let Ok(slot) = self.find_task(task) else { return };
         let task = &mut self.tasks[slot as usize];
@@ -691,7 +692,7 @@ fn not_durable() -> TaskError {
     TaskError::new(ErrorKind::NotDurable, message)
 }
 
-/// Stands in for a coroutine that was dropped to cut its cleanup short.
+/// A placeholder for a coroutine that was dropped to cut its cleanup short.
 struct Nothing;
 
 impl Coroutine for Nothing {
@@ -700,16 +701,16 @@ impl Coroutine for Nothing {
     }
 }
 
-/// What follows a task's turn.
+/// What happens after a task's turn.
 enum Next {
-    /// It can go on, and no other task is ready, so it may at once. It is not in the queue.
+    /// The task continues at once, because no other task is ready. It is not in the queue.
     GoOn,
-    /// It is in the queue, or waits, or is over.
+    /// The task is in the queue, waits, or has ended.
     Others,
 }
 
 impl Task {
-    /// Lets the coroutine run, with the replies its task has.
+    /// Resumes the coroutine with the replies that its task has.
     #[inline]
     fn resume(&mut self, run: RunId, slot: u32, port: &Port) -> Step {
         let Body::Live { coroutine: Some(coroutine), calls } = &mut self.body else {
@@ -722,7 +723,7 @@ impl Task {
         step
     }
 
-    /// Takes the coroutine for its unwinding, and moves the replies the task has into the port.
+    /// Takes the coroutine for its unwinding, and moves the task's replies into the port.
     fn take_coroutine(&mut self, port: &Port) -> BoxCoroutine {
         self.calls_mut().offer(port);
         self.drop_coroutine().expect("a task that is not over has its coroutine")

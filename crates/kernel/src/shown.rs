@@ -1,17 +1,17 @@
-//! What a task shows to those who watch: how far it is, a line of a log, a piece of output, the stage it is in. The kernel only hands it on; it
-//! changes nothing, and is not written down.
+//! What a task shows to watchers: progress, log lines, output and stages. The kernel only passes it
+//! on; it changes nothing, and it is not recorded.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Something a task shows.
+/// Something that a task shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// What it is.
+    /// The kind.
     pub what: Showing,
-    /// In words.
+    /// The text.
     pub message: Cow<'static, str>,
 }
 
@@ -19,40 +19,40 @@ pub struct Shown {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Showing {
-    /// How far it is: so much of so much, where that is known.
+    /// Progress, with the total if it is known.
     Progress {
-        /// What is done.
+        /// How much is done.
         done: u64,
-        /// What there is to do.
+        /// How much there is in all.
         total: Option<u64>,
     },
     /// A line of a log.
     Log(LogLevel),
-    /// A piece of what the task, or a program it runs, writes.
+    /// A piece of the output of the task, or of a program that it runs.
     Output(Cow<'static, str>),
-    /// The task is in this stage now.
+    /// The task enters this stage.
     Stage(Stage),
 }
 
-/// How much a line of a log matters.
+/// The level of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// For who looks for a mistake step by step.
+    /// Details for debugging step by step.
     Trace,
-    /// For who looks for a mistake.
+    /// Details for debugging.
     Debug,
-    /// What happens.
+    /// Normal activity.
     Info,
-    /// What should be looked at.
+    /// Something that needs attention.
     Warn,
-    /// What went wrong.
+    /// Something that failed.
     Error,
 }
 
 macro_rules! stages {
     ($($(#[$doc:meta])+ $name:ident),+ $(,)?) => {
-        /// What a run or a task of it is at.
+        /// The stage that a run or a task is in.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum Stage {
@@ -63,12 +63,12 @@ macro_rules! stages {
             /// All of them.
             pub const ALL: &[Stage] = &[$(Stage::$name),+];
 
-            /// Its name, as events have it.
+            /// The stage's name in events.
             pub fn name(self) -> &'static str {
                 match self { $(Stage::$name => stringify!($name)),+ }
             }
 
-            /// The stage of this name.
+            /// The stage with this name.
             pub fn parse(name: &str) -> Option<Stage> {
                 Stage::ALL.iter().copied().find(|stage| stage.name() == name)
             }
@@ -77,13 +77,13 @@ macro_rules! stages {
 }
 
 stages! {
-    /// A run was given its input and begins.
+    /// A run received its input and begins.
     ReceivedInstruction,
     /// A language model was asked.
     WaitingForLLM,
     /// An attempt at a step begins.
     ToolExecutionStart,
-    /// An attempt at a step is over.
+    /// An attempt at a step has ended.
     ToolExecutionComplete,
     /// A change is shown before it is made.
     PreviewingPatch,
@@ -91,11 +91,11 @@ stages! {
     AwaitingUserApproval,
     /// A change is being made.
     CommittingPatch,
-    /// There is nothing to do.
+    /// There is no work.
     Idle,
     /// A task, or the run, has its result.
     Completed,
-    /// A task came to be.
+    /// A task was spawned.
     Spawned,
     /// A task has its turn.
     Running,
@@ -103,9 +103,9 @@ stages! {
     Blocked,
     /// A task that waited is ready again.
     Woken,
-    /// A task was asked to stop.
+    /// A task was cancelled.
     Cancelling,
-    /// A task says how far it is.
+    /// A task reports progress.
     Progress,
     /// A line of a log.
     Log,
@@ -113,12 +113,13 @@ stages! {
     Output,
     /// A task, or the run, ended with an error.
     Failed,
-    /// A task, or the run, was stopped.
+    /// A task, or the run, was cancelled and has ended.
     Cancelled,
 }
 
 impl Stage {
-    /// Whether it only says who has the turn: there are as many of these as turns, and they are told to those alone who ask for them.
+    /// Whether the event only reports turns. There are as many of these as turns, so they are sent
+    /// only to watchers that ask for them.
     pub fn is_churn(self) -> bool {
         matches!(self, Stage::Running | Stage::Blocked | Stage::Woken)
     }
@@ -131,7 +132,7 @@ impl fmt::Display for Stage {
 }
 
 impl Shown {
-    /// The stage it is told as.
+    /// The stage under which this is reported.
     pub fn stage(&self) -> Stage {
         match &self.what {
             Showing::Progress { .. } => Stage::Progress,
@@ -159,7 +160,7 @@ impl fmt::Display for Shown {
 }
 
 impl LogLevel {
-    /// The word for it.
+    /// The level's name.
     pub fn name(self) -> &'static str {
         match self {
             LogLevel::Trace => "trace",
@@ -170,7 +171,7 @@ impl LogLevel {
         }
     }
 
-    /// The level that this is the word for.
+    /// The level with this name.
     pub fn parse(name: &str) -> Option<LogLevel> {
         use LogLevel::*;
         [Trace, Debug, Info, Warn, Error].into_iter().find(|level| level.name() == name)

@@ -1,4 +1,5 @@
-//! A close look at one task: where it stands, what it has stored, and its frames, where its language has some. Looking changes nothing.
+//! A detailed view of one task: its state, its store, and its call stack if its language provides
+//! one. Looking changes nothing.
 
 use std::rc::Rc;
 
@@ -7,30 +8,31 @@ use crate::outbox::CallRef;
 use crate::run::{Run, TaskInfo};
 use crate::value::Value;
 
-/// A function that a task is inside of.
+/// A function in a task's call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Its name.
     pub function: String,
-    /// The line it stands at.
+    /// The current line in it.
     pub at: Site,
-    /// Its variables by name, each as its language shows it.
+    /// Its variables by name, each formatted by its language.
     pub locals: Vec<(String, String)>,
 }
 
-/// What a close look at a task shows.
+/// A detailed view of a task.
 #[derive(Clone, Debug)]
 pub struct Sight {
-    /// Where it stands.
+    /// The task and its state.
     pub info: TaskInfo,
-    /// What it has stored, by key.
+    /// Its store, by key.
     pub store: Vec<(Rc<str>, Value)>,
-    /// The functions it is inside of, the innermost last.
+    /// Its call stack, the innermost function last.
     pub frames: Vec<Frame>,
 }
 
 impl Run {
-    /// A close look at every task that is known, in the order of their numbers. `effect` says what a host calls the effect of a call.
+    /// A detailed view of every known task, ordered by number. `effect` returns the host's name for
+    /// the effect of a call.
     pub fn sights(&self, effect: &dyn Fn(CallRef) -> Option<String>) -> Vec<Sight> {
         self.tasks().into_iter().map(|info| self.sight(info, effect)).collect()
     }

@@ -1,5 +1,6 @@
-//! A run that stands still, as plain data, and a run made of that. It can be if every task is a state machine that can be written down
-//! and waits in one call, which its state tells again. How the data is written is the host's business.
+//! A dormant run as plain data, and a run restored from that. A run can be saved if every task is a
+//! serializable state machine that waits in one call, which its state can make again. The host
+//! decides how the data is stored.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -19,25 +20,25 @@ use crate::task::{Body, Mark, Outcome, Task};
 use crate::time::Time;
 use crate::value::Value;
 
-/// The state of a coroutine that can be made again from it.
+/// The state of a coroutine, from which it can be restored.
 pub struct Saved {
-    /// What its kind is called.
+    /// The name of its type.
     pub agent: Rc<str>,
     /// Its state, as JSON.
     pub state: String,
-    /// The call that it makes in this state.
+    /// The call that the coroutine makes in this state.
     pub wants: SystemCall,
 }
 
-/// The tables of a run that stands still.
+/// The tables of a dormant run.
 pub struct Tables {
     /// How many turns its tasks have had.
     pub steps: u64,
-    /// Where its random numbers go on.
+    /// The state of its random number generator.
     pub random: u64,
-    /// The number of its next task.
+    /// The number that the next task will have.
     pub next_tid: u64,
-    /// The number of its next promise or channel.
+    /// The number that the next promise or channel will have.
     pub next_object: u64,
     /// How many tasks and promises have ended.
     pub ends: u64,
@@ -45,15 +46,15 @@ pub struct Tables {
     pub calls: u64,
     /// What they have cost.
     pub cost: u64,
-    /// Which way it takes at changes of the program.
+    /// Which branch it takes at each change of the program.
     pub patches: Vec<(Rc<str>, bool)>,
     /// Its live tasks, in the order in which they began to wait.
     pub tasks: Vec<LiveTask>,
-    /// Tasks that are over and whose results may be asked for.
+    /// Tasks that have ended and whose results may be asked for.
     pub ended: Vec<EndedTask>,
     /// Its external promises.
     pub promises: Vec<HeldPromise>,
-    /// Failures that nobody was told of.
+    /// Failures that were not delivered to any task.
     pub unobserved: Vec<TaskError>,
 }
 
@@ -61,7 +62,7 @@ pub struct Tables {
 pub struct LiveTask {
     /// Its number.
     pub tid: Tid,
-    /// What its kind is called.
+    /// The name of its type.
     pub agent: Rc<str>,
     /// Its state, as JSON.
     pub state: String,
@@ -69,31 +70,31 @@ pub struct LiveTask {
     pub name: Option<Rc<str>>,
     /// Its priority.
     pub priority: u8,
-    /// Whether somebody has its handle.
+    /// Whether its handle exists.
     pub is_held: bool,
-    /// How long its log was when it was spawned.
+    /// The length of its log when it was spawned.
     pub log_base: u32,
     /// Its store.
     pub store: Vec<(Rc<str>, Value)>,
     /// Its log.
     pub log: Vec<Value>,
-    /// Until when it sleeps, if it does.
+    /// When its sleep ends, if it sleeps.
     pub until: Option<Time>,
     /// Whether it is a daemon task.
     pub daemon: bool,
 }
 
-/// A task that is over.
+/// A task that has ended.
 pub struct EndedTask {
     /// Its number.
     pub tid: Tid,
     /// How it ended.
     pub state: TaskState,
-    /// Its value, unless somebody has taken it, or its error.
+    /// Its error, or its value unless that was taken.
     pub outcome: Result<Option<Value>, TaskError>,
-    /// Its place in the order of all ends.
+    /// Its position in the order in which tasks and promises ended.
     pub ended: u64,
-    /// Whether somebody was told of its failure.
+    /// Whether its failure was delivered to a task.
     pub is_observed: bool,
 }
 
@@ -101,15 +102,15 @@ pub struct EndedTask {
 pub struct HeldPromise {
     /// Its number.
     pub id: u64,
-    /// What it is called outside.
+    /// Its UUID.
     pub uuid: Uuid,
-    /// What it was settled with, and its place in the order of all ends.
+    /// What it was settled with, and its position in the order in which tasks and promises ended.
     pub settled: Option<(Result<Value, TaskError>, u64)>,
     /// Whether a task has its handle.
     pub is_held: bool,
 }
 
-/// Where the tasks and promises of a run will be that is made of tables.
+/// The references that the tasks and promises of a restored run will have.
 pub struct Names {
     run: RunId,
     tasks: BTreeMap<Tid, u32>,
@@ -117,19 +118,19 @@ pub struct Names {
 }
 
 impl Names {
-    /// A task, by its number.
+    /// The reference of a task, by its number.
     pub fn task(&self, tid: Tid) -> Option<TaskRef> {
         self.tasks.get(&tid).map(|slot| TaskRef { run: self.run, slot: *slot, tid })
     }
 
-    /// A promise, by its number.
+    /// The reference of a promise, by its number.
     pub fn promise(&self, id: u64) -> Option<ObjectRef> {
         self.promises.get(&id).map(|slot| ObjectRef { run: self.run, slot: *slot, id })
     }
 }
 
 impl Tables {
-    /// Where everything will be in the run of this number.
+    /// The references that everything will have in the run with this number.
     pub fn names(&self, run: RunId) -> Names {
         let tids =
             self.tasks.iter().map(|task| task.tid).chain(self.ended.iter().map(|task| task.tid));
@@ -139,7 +140,7 @@ impl Tables {
     }
 }
 
-/// A live task as it is found: its slot, its call and what that waits for.
+/// A live task with its slot, its call and what the call waits for.
 struct Found {
     slot: u32,
     call: CallId,
@@ -147,7 +148,8 @@ struct Found {
 }
 
 impl Run {
-    /// The tables of this run, and the call that each live task waits in. The error says, in words, why it has none now.
+    /// The tables of this run, and the call that each live task waits in. The error says why the
+    /// run can't be saved now.
     pub fn tables(&self) -> Result<(Tables, Vec<CallRecord>), String> {
         self.stands_still()?;
         let mut live = self.live_calls()?;
@@ -192,7 +194,7 @@ impl Run {
         Ok((tables, calls))
     }
 
-    /// The messages from outside that nobody has taken, by name and in order.
+    /// The messages from outside that no task has received, by name and in order.
     pub fn messages(&self) -> Vec<(Rc<str>, Value)> {
         self.waiting_messages()
     }
@@ -322,8 +324,9 @@ impl Run {
         ended.collect()
     }
 
-    /// A run made of tables. Each of its live tasks is ready, and makes the call again that it waited in; the coroutines are in
-    /// the order of the tables' live tasks. Its time began at `since`.
+    /// Restores a run from tables. Each of its live tasks is ready, and makes the call again that
+    /// it waited in; `coroutines` are in the order of the tables' live tasks. Its time began at
+    /// `since`.
     pub fn restore(
         id: RunId,
         tables: Tables,
@@ -334,7 +337,7 @@ impl Run {
         let at = config.started_at;
         let mut run = Run::without_tasks(id, config, since);
         run.set_clock(now);
-        // Each task has a turn to make its call, which it had before.
+        // Each task has a turn to make its call again, which was counted before.
         let count = tables.tasks.len() as u64;
         (run.steps, run.calls_made) =
             (tables.steps - count.min(tables.steps), tables.calls - count.min(tables.calls));
@@ -394,7 +397,7 @@ impl Run {
     }
 }
 
-/// Whether a call of this kind waits like this.
+/// Whether a call of this kind waits in this way.
 fn suits(kind: CallKind, wait: Wait) -> bool {
     match wait {
         Wait::Timer { .. } => matches!(kind, CallKind::Sleep | CallKind::SleepUntil),

@@ -1,11 +1,11 @@
-//! A task's states and the legal moves between them. The table below is the whole truth: a move that
-//! is not in it is a bug of the kernel and stops the program, in release builds too.
+//! The states of a task and the legal transitions between them. The table below is complete: any
+//! other transition is a bug of the kernel and stops the program, in release builds too.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a task is in its life.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskState {
     /// Spawned, not yet run. Ready.
@@ -16,13 +16,13 @@ pub enum TaskState {
     Suspended,
     /// Waiting for something else.
     Blocked(BlockReason),
-    /// Asked to stop; being unwound.
+    /// Cancelled; being unwound.
     Cancelling,
     /// Returned a value.
     Completed,
     /// Ended with an error.
     Failed,
-    /// Stopped before its end.
+    /// Cancelled before it returned.
     Cancelled,
 }
 
@@ -53,12 +53,12 @@ pub enum BlockReason {
     Lock,
     /// A message, or room for one.
     Message,
-    /// A future the kernel knows nothing of.
+    /// A future that the kernel doesn't know.
     Foreign,
 }
 
 impl BlockReason {
-    /// All of them, in order.
+    /// All reasons, in order.
     pub const ALL: [BlockReason; 13] = {
         use BlockReason::*;
         [
@@ -79,7 +79,7 @@ impl TaskState {
         matches!(self, TaskState::Completed | TaskState::Failed | TaskState::Cancelled)
     }
 
-    /// Whether a task may go from this state to that one.
+    /// Whether the transition from this state to that one is legal.
     ///
     /// | from | to | when |
     /// |---|---|---|

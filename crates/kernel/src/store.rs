@@ -1,5 +1,5 @@
-//! A task's own state and log, and the environment all tasks share. State and log are persistent
-//! structures: a child's snapshot shares them with its parent, whatever their size.
+//! A task's own store and log, and the environment that all tasks share. Store and log are
+//! persistent data structures: a child's snapshot shares them with its parent, whatever their size.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::error::TaskError;
 use crate::handler::Handler;
 use crate::value::Value;
 
-/// What a task takes from its parent: its store and its handlers. Shared until somebody writes.
+/// What a task inherits from its parent: its store and its handlers. Copied when written.
 #[derive(Clone, Default)]
 pub(crate) struct Scope {
     pub(crate) state: RedBlackTreeMap<Rc<str>, Value>,
@@ -19,7 +19,7 @@ pub(crate) struct Scope {
     pub(crate) handlers: Chain,
 }
 
-/// A handler chain, innermost first, shared with all who inherited it.
+/// A handler chain, innermost first, shared by all tasks that inherited it.
 pub(crate) type Chain = Option<Rc<Link>>;
 
 /// One handler, and the chain outside it.
@@ -28,7 +28,7 @@ pub(crate) struct Link {
     pub(crate) outer: Chain,
 }
 
-/// A chain of these handlers, the first of them innermost, inside another chain.
+/// Builds a chain of these handlers, the first of them innermost, inside another chain.
 pub(crate) fn chain(handlers: Vec<Rc<dyn Handler>>, outer: Chain) -> Chain {
     handlers.into_iter().rev().fold(outer, |outer, handler| Some(Rc::new(Link { handler, outer })))
 }
@@ -51,9 +51,9 @@ pub struct Env {
 pub(crate) enum EnvEntry {
     /// Known.
     Known(Result<Value, TaskError>),
-    /// To be found out when somebody asks for the first time.
+    /// Computed when it is first asked for.
     Unknown(Box<dyn FnOnce() -> BoxCoroutine>),
-    /// This task is finding it out.
+    /// Being computed by this task.
     Resolving(u32),
 }
 
@@ -68,7 +68,7 @@ impl Env {
         self.entries.insert(key.into(), EnvEntry::Known(Ok(value)));
     }
 
-    /// Sets a key to what a coroutine returns. It runs when the key is first asked for, once for all.
+    /// Sets a key to the result of a coroutine. It runs once, when the key is first asked for.
     pub fn set_with(&mut self, key: &str, resolve: impl FnOnce() -> BoxCoroutine + 'static) {
         self.entries.insert(key.into(), EnvEntry::Unknown(Box::new(resolve)));
     }
@@ -77,7 +77,7 @@ impl Env {
         self.entries.get_mut(key)
     }
 
-    /// A key was found out.
+    /// Stores the computed value of a key.
     pub(crate) fn resolve(&mut self, key: &str, result: Result<Value, TaskError>) {
         self.is_resolved = true;
         if let Some(entry) = self.entry(key) {
@@ -85,7 +85,7 @@ impl Env {
         }
     }
 
-    /// Whether any key was found out.
+    /// Whether any key was computed.
     pub(crate) fn is_resolved(&self) -> bool {
         self.is_resolved
     }

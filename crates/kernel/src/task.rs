@@ -1,5 +1,5 @@
-//! A task's entry in its run's table. Millions of these are parked at once, so the rare parts (name,
-//! group, what it resolves) live in a side table of the run.
+//! A task's entry in its run's table. Millions of tasks can wait at once, so data that few tasks
+//! have (name, group, the key it computes) is in a side table of the run.
 
 use std::panic::Location;
 use std::rc::Rc;
@@ -19,25 +19,25 @@ pub(crate) struct Task {
     state: TaskState,
     pub(crate) priority: u8,
     pub(crate) marks: Marks,
-    /// How long the log was when the task was spawned.
+    /// The length of the log when the task was spawned.
     pub(crate) log_base: u32,
     pub(crate) waiters: WaitList,
-    /// Its place in the list of what one of its calls waits for.
+    /// The task's links in the list of waiters that one of its calls is in.
     pub(crate) links: Links,
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) scope: Option<Rc<Scope>>,
     pub(crate) body: Body,
 }
 
-/// What is true of a task besides its state: a set of [`Mark`]s.
+/// A set of [`Mark`]s: flags of a task besides its state.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Marks(u8);
 
 #[derive(Clone, Copy)]
 pub(crate) enum Mark {
-    /// It stands in the ready queue.
+    /// The task is in the ready queue.
     Queued = 1,
-    /// Somebody holds its handle and may ask for the result.
+    /// The task's handle exists, so its result may be asked for.
     Held = 2,
     /// Cancelled while running; seen at its next call.
     CancelRequested = 4,
@@ -45,11 +45,11 @@ pub(crate) enum Mark {
     Unwinding = 8,
     /// Its unwinding is to be cut short.
     Ending = 16,
-    /// Somebody was told of its failure.
+    /// Its failure was delivered to a task.
     Observed = 32,
     /// The side table has an entry for it.
     Extra = 64,
-    /// A foreign future woke it, which in a durable run ends it.
+    /// A foreign future woke it, which ends a durable task.
     Foreign = 128,
 }
 
@@ -58,14 +58,14 @@ impl Marks {
         self.0 & mark as u8 != 0
     }
 
-    /// Whether a turn needs more than to be taken.
+    /// Whether the next turn needs more than resuming the coroutine.
     #[inline]
     fn is_special(self) -> bool {
         const SPECIAL: u8 = Mark::Extra as u8 | Mark::Foreign as u8 | Mark::CancelRequested as u8;
         self.0 & SPECIAL != 0
     }
 
-    /// Sets a mark, and tells whether it was set before.
+    /// Sets a mark, and returns whether it was set before.
     pub(crate) fn set(&mut self, mark: Mark) -> bool {
         let before = self.has(mark);
         self.0 |= mark as u8;
@@ -86,12 +86,12 @@ pub(crate) enum Body {
 pub(crate) enum Outcome {
     Value(Value),
     Error(TaskError),
-    /// The value has moved to the only one who could ask for it.
+    /// The value has moved to the holder of the only handle.
     Taken,
 }
 
 impl Outcome {
-    /// The result for one who shares it with others.
+    /// The result, for a task that shares it with others.
     pub(crate) fn share(&self) -> Result<Value, TaskError> {
         match self {
             Outcome::Value(value) => Ok(value.clone()),
@@ -103,7 +103,7 @@ impl Outcome {
         }
     }
 
-    /// The result for one who holds the only handle.
+    /// The result, for the holder of the only handle.
     pub(crate) fn take(&mut self) -> Result<Value, TaskError> {
         match std::mem::replace(self, Outcome::Taken) {
             Outcome::Value(value) => Ok(value),
@@ -141,7 +141,7 @@ impl Task {
         }
     }
 
-    /// A task that is over.
+    /// A task that has ended.
     pub(crate) fn over(
         tid: Tid,
         state: TaskState,
@@ -170,7 +170,7 @@ impl Task {
         self.state
     }
 
-    /// Moves to another state. An illegal move is a bug of the kernel.
+    /// Changes the state. An illegal transition is a bug of the kernel.
     #[inline]
     pub(crate) fn become_state(&mut self, next: TaskState) {
         assert!(
@@ -182,7 +182,7 @@ impl Task {
         self.state = next;
     }
 
-    /// A ready task runs. `false`: it is not ready.
+    /// Begins the turn of a ready task. Returns `false` if the task is not ready.
     #[inline]
     pub(crate) fn begin_turn(&mut self) -> bool {
         let ready = self.state.is_ready();
@@ -192,13 +192,13 @@ impl Task {
         ready
     }
 
-    /// The same for a task about which there is nothing special.
+    /// Begins the turn of a ready task without special marks. Returns `false` for other tasks.
     #[inline]
     pub(crate) fn begin_plain_turn(&mut self) -> bool {
         !self.marks.is_special() && self.begin_turn()
     }
 
-    /// A running task is ready again, and takes its place in the queue.
+    /// Makes a running task ready again and marks it as queued.
     #[inline]
     pub(crate) fn suspend(&mut self) {
         assert!(self.state == TaskState::Running, "only a running task can be suspended");
@@ -206,7 +206,7 @@ impl Task {
         self.marks.set(Mark::Queued);
     }
 
-    /// Answers a call that waits. `false`: there is none.
+    /// Answers a call that waits. Returns `false` if there is no such call.
     #[inline]
     pub(crate) fn answer(&mut self, id: CallId, reply: Reply) -> bool {
         match &mut self.body {
@@ -222,7 +222,7 @@ impl Task {
         self.state = TaskState::Blocked(reason);
     }
 
-    /// Whether its calls need more than to be done: it has handlers, was cancelled, or is over.
+    /// Whether its calls take the slow path: it has handlers, was cancelled, or has ended.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         let handled = self.scope.as_ref().is_some_and(|scope| scope.handlers.is_some());
@@ -230,14 +230,15 @@ impl Task {
         handled || over || self.marks.has(Mark::CancelRequested)
     }
 
-    /// Whether nobody waits for its end, or knows it by name or group, and no call of it is outstanding.
+    /// Whether its end needs no notifications: it has no waiters, name or group, and no outstanding
+    /// calls.
     #[inline]
     pub(crate) fn ends_quietly(&self) -> bool {
         let idle = self.calls().is_some_and(Calls::is_none);
         idle && self.waiters.is_empty() && !self.marks.has(Mark::Extra)
     }
 
-    /// Calls of a task, if it is not over.
+    /// The calls of a task that has not ended.
     #[inline]
     pub(crate) fn calls(&self) -> Option<&Calls> {
         match &self.body {
@@ -246,8 +247,7 @@ impl Task {
         }
     }
 
-    /// The first of its calls that waits, and its line.
-    /// What it runs, while it is not over and its turn is not one of unwinding.
+    /// The coroutine, unless the task has ended or its turn is one of unwinding.
     pub(crate) fn coroutine(&self) -> Option<&BoxCoroutine> {
         match &self.body {
             Body::Live { coroutine, .. } => coroutine.as_ref(),
@@ -268,7 +268,8 @@ impl Task {
         }
     }
 
-    /// The end of the task, once it is over: the outcome, and its place in the order of all ends.
+    /// The end of the task: the outcome, and its position in the order in which tasks and promises
+    /// ended.
     pub(crate) fn end(&self) -> Option<(&Outcome, u64)> {
         match &self.body {
             Body::Over { outcome, ended } => Some((outcome, *ended)),

@@ -1,5 +1,5 @@
-//! From a task's number to its slot. Numbers only grow, so this is a list of pages; a page goes when
-//! the last task on it does.
+//! A map from a task's number to its slot. Numbers only grow, so this is a list of pages; a page is
+//! freed when its last task is forgotten.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const GONE: u32 = u32::MAX;
 #[derive(Default)]
 pub(crate) struct TidIndex {
     pages: BTreeMap<u64, Page>,
-    /// The page being filled, kept apart because every spawn writes to it.
+    /// The page being filled, kept separate because every spawn writes to it.
     newest: Option<(u64, Page)>,
 }
 

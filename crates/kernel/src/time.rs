@@ -1,4 +1,5 @@
-//! The run's clock: nanoseconds since the Unix epoch, told by the host and never read here.
+//! The run's clock: nanoseconds since the Unix epoch. The host sets it; the kernel never reads a
+//! clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -19,10 +20,10 @@ use serde::{Deserialize, Serialize};
 pub struct Time(u64);
 
 impl Time {
-    /// The start of the Unix epoch: where a virtual clock begins.
+    /// The Unix epoch, at which a virtual clock starts.
     pub const ZERO: Time = Time(0);
 
-    /// A moment so many nanoseconds after the epoch.
+    /// The moment this number of nanoseconds after the epoch.
     pub const fn from_nanos(nanos: u64) -> Time {
         Time(nanos)
     }
@@ -32,19 +33,19 @@ impl Time {
         self.0
     }
 
-    /// This moment plus a duration, or `None` past the end of time.
+    /// This moment plus a duration, or `None` if that is after the year 2554.
     pub fn checked_add(self, duration: Duration) -> Option<Time> {
         let nanos = u64::try_from(duration.as_nanos()).ok()?;
         self.0.checked_add(nanos).map(Time)
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// The duration since `earlier`; zero if `earlier` is later.
     pub fn saturating_since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// How long after the other it is; zero if it is not.
+/// The duration since the other moment; zero if that is later.
 impl Sub<Time> for Time {
     type Output = Duration;
 
@@ -53,7 +54,7 @@ impl Sub<Time> for Time {
     }
 }
 
-/// So much later, but no later than the end of time.
+/// The moment this much later, limited to the end of the clock's range.
 impl Add<Duration> for Time {
     type Output = Time;
 
@@ -62,7 +63,7 @@ impl Add<Duration> for Time {
     }
 }
 
-/// In seconds, exact.
+/// Formats the moment in seconds, exactly.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)

@@ -1,6 +1,7 @@
-//! Timers: a 4-ary heap by (deadline, order of arming). Four children to a node keep the heap flat and its
-//! nodes in one line. Most timers are timeouts that do not happen: one that is disarmed leaves its entry in
-//! the heap, and all such entries are swept out together when they are as many as the others.
+//! Timers: a 4-ary heap ordered by deadline and then by when they were armed. With four children to
+//! a node, the heap is flat and the children share a cache line. Most timers are timeouts that do
+//! not happen: a disarmed timer leaves its entry in the heap, and all such entries are removed
+//! together when half of the heap consists of them.
 
 use slab::Slab;
 
@@ -8,7 +9,7 @@ use crate::id::CallId;
 use crate::time::Time;
 
 const ARITY: usize = 4;
-/// So few entries of disarmed timers are not worth a sweep.
+/// Up to this number of disarmed timers, a sweep is not worth its cost.
 const SWEEP_MIN: usize = 64;
 
 /// The timers of one run.
@@ -32,16 +33,16 @@ struct Armed {
     target: Due,
 }
 
-/// Whom a timer wakes.
+/// What happens when a timer is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// A task's call.
     Call { task: u32, call: CallId },
-    /// The end of the time that a person has to answer a task's call.
+    /// The end of the time that a person has to answer.
     Answer { task: u32, call: CallId },
-    /// The end of the time a cancelled task has for its cleanup.
+    /// The end of the time that a cancelled task has for its cleanup.
     Grace { task: u32, tid: u64 },
-    /// The end of the run's wall time.
+    /// The end of the run's time limit.
     Limit,
 }
 
@@ -56,7 +57,7 @@ impl Timers {
         self.heap.first().map(|entry| entry.deadline)
     }
 
-    /// Arms a timer; the answer names it for `disarm`.
+    /// Arms a timer. `disarm` takes the number that this returns.
     pub(crate) fn arm(&mut self, deadline: Time, target: Due) -> u32 {
         let order = self.next_order;
         self.next_order += 1;
@@ -79,7 +80,7 @@ impl Timers {
         self.drop_disarmed();
     }
 
-    /// The next timer that is due, disarmed.
+    /// Removes and returns the next timer that is due.
     pub(crate) fn pop_due(&mut self, now: Time) -> Option<Due> {
         let first = *self.heap.first()?;
         if first.deadline > now {
@@ -101,7 +102,7 @@ impl Timers {
         self.armed.get(entry.slot as usize).is_some_and(|armed| armed.order == entry.order)
     }
 
-    /// Brings an armed timer to the front.
+    /// Drops disarmed timers from the front.
     #[inline]
     fn drop_disarmed(&mut self) {
         while let Some(first) = self.heap.first()

@@ -1,5 +1,6 @@
-//! What passes between tasks. A value is opaque to the kernel, cheap to share, and typed again at its
-//! ends. Numbers and other small things are kept in place, so that most results allocate nothing.
+//! The values that tasks exchange. A value is opaque to the kernel and cheap to share; its producer
+//! and consumer know the type. Numbers and other small values are stored inline, so that most
+//! results need no allocation.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -21,7 +22,7 @@ pub enum Value {
     /// Nothing: `()`.
     #[default]
     Unit,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A signed integer of up to 64 bits.
     Int(i64),
@@ -31,20 +32,20 @@ pub enum Value {
     Float(f64),
     /// Text.
     Str(Rc<str>),
-    /// Text that is part of the program.
+    /// A string that is part of the program.
     Static(&'static str),
-    /// Anything else, shared and typed.
+    /// Any other type, shared.
     Object(Rc<dyn Object>),
 }
 
-/// What a [`Value::Object`] holds: any type, with its name for error messages.
+/// The content of a [`Value::Object`]: any type, with its name for error messages.
 pub trait Object: Any {
     /// The Rust name of the type.
     fn type_name(&self) -> &'static str;
 }
 
-/// A value of the user's whose `Drop` cannot unwind through the kernel, where most values end that nobody
-/// takes. The panic hook has shown the panic by then.
+/// A user's value whose `Drop` cannot unwind through the kernel, where most values that are not
+/// taken are dropped. The panic hook has reported the panic by then.
 struct Contained<T>(Option<T>);
 
 impl<T> Drop for Contained<T> {
@@ -62,12 +63,12 @@ impl<T: Any> Object for Contained<T> {
     }
 }
 
-/// A value was not of the type asked for.
+/// An error for a value of another type than the expected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongType {
-    /// The type asked for.
+    /// The expected type.
     pub wanted: &'static str,
-    /// The type found.
+    /// The actual type.
     pub found: &'static str,
 }
 
@@ -79,7 +80,8 @@ impl fmt::Display for WrongType {
 
 impl std::error::Error for WrongType {}
 
-/// Moves `value` out as a `U`, if that is what `T` is. The compiler decides, not the run.
+/// Moves `value` out as a `U`, if `T` is the same type. The compiler decides this, so it costs
+/// nothing at run time.
 fn same<T: 'static, U: 'static>(value: &mut Option<T>) -> Option<U> {
     (value as &mut dyn Any).downcast_mut::<Option<U>>().and_then(Option::take)
 }
@@ -120,7 +122,8 @@ impl Value {
         }
     }
 
-    /// Moves the value out if nobody else holds it. On a mismatch, or when it is shared, it comes back.
+    /// Moves the value out if this is the only reference. Returns it unchanged if it has another
+    /// type or is shared.
     pub fn take<T: 'static>(self) -> Result<T, Value> {
         if TypeId::of::<T>() == TypeId::of::<Value>() {
             return same::<Value, T>(&mut Some(self)).ok_or(Value::Unit);
@@ -139,7 +142,7 @@ impl Value {
         self.in_place::<T>().ok_or(self)
     }
 
-    /// The value, moved if nobody else holds it and cloned if somebody does.
+    /// Returns the value, moved if this is the only reference and cloned otherwise.
     pub fn get<T: Clone + 'static>(self) -> Result<T, WrongType> {
         match self.take::<T>() {
             Ok(value) => Ok(value),
@@ -147,7 +150,7 @@ impl Value {
         }
     }
 
-    /// Looks at an object in place.
+    /// Borrows an object.
     pub fn borrow<T: 'static>(&self) -> Option<&T> {
         match self {
             Value::Object(object) => {
@@ -163,7 +166,7 @@ impl Value {
         WrongType { wanted: std::any::type_name::<T>(), found: self.type_name() }
     }
 
-    /// The name of the type inside.
+    /// The name of the type of the value.
     pub fn type_name(&self) -> &'static str {
         match self {
             Value::Unit => "()",
@@ -176,7 +179,7 @@ impl Value {
         }
     }
 
-    /// The small kinds, back as the type that was put in.
+    /// A value that is stored inline, as its original type.
     fn in_place<T: 'static>(&self) -> Option<T> {
         macro_rules! out {
             ($kind:ty, $value:expr) => {

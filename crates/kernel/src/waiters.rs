@@ -1,16 +1,18 @@
-//! Who waits for what: lists of waiting calls, in the order they began to wait. A list belongs to a
-//! task, a promise, a channel, a semaphore or a group. A list costs eight bytes while empty, and a wait is
+//! Lists of waiting calls, in the order in which they began to wait. A list belongs to a task, a
+//! promise, a channel, a semaphore or a group. An empty list costs eight bytes, and a wait is
 //! withdrawn without a search.
 //!
-//! A call stands in a list by a node of a table that all lists of a run share. Where millions may wait, for
-//! tasks and promises, one call of each waiting task needs no node: the task itself is linked in.
+//! A call is in a list through a node of a table that all lists of a run share. Because millions of
+//! tasks may wait for tasks and promises, one such call of each waiting task needs no node: the
+//! task itself is linked.
 
 use slab::Slab;
 
 use crate::id::CallId;
 use crate::run::{Found, Run};
 
-/// A call that waits: whose it is, and which of the call's items this is (Gather and Race have several).
+/// A call that waits: its task, and which of the call's items this is (Gather and Race have
+/// several).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) task: u32,
@@ -18,12 +20,12 @@ pub(crate) struct Waiter {
     pub(crate) call: CallId,
 }
 
-/// Where a waiter stands: in a node, or in its task.
+/// The position of a waiter: a node, or its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(u32);
 
 impl Place {
-    /// Beyond the ends of a list; and the place of one who does not wait.
+    /// The end of a list, and the place of a call that is in no list.
     pub(crate) const NONE: Place = Place(u32::MAX);
     const NODE: u32 = 1 << 31;
 
@@ -31,7 +33,7 @@ impl Place {
         Place(node as u32 | Place::NODE)
     }
 
-    /// The node, if it is one.
+    /// The node, if the place is one.
     fn node(self) -> Option<usize> {
         (self.0 & Place::NODE != 0).then_some((self.0 & !Place::NODE) as usize)
     }
@@ -45,7 +47,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Of a task that stands in no list. No node has this number.
+    /// The links of a task that is in no list. No node has this number.
     pub(crate) const FREE: Links =
         Links { previous: Place(u32::MAX - 1), next: Place(u32::MAX - 1) };
 
@@ -80,14 +82,14 @@ impl WaitList {
     }
 }
 
-/// The nodes of all lists of a run. What follows is for lists in which every waiter has one.
+/// The nodes of all lists of a run. The methods are for lists in which every waiter has a node.
 #[derive(Default)]
 pub(crate) struct WaitMap {
     nodes: Slab<Node>,
 }
 
 impl WaitMap {
-    /// Adds a waiter at the end; the answer is its place for `remove`.
+    /// Adds a waiter at the end. `remove` takes the place that this returns.
     pub(crate) fn push(&mut self, list: &mut WaitList, waiter: Waiter) -> Place {
         let place = self.add(list.last, waiter);
         match list.last.node() {
@@ -133,9 +135,10 @@ impl WaitMap {
     }
 }
 
-/// The lists of tasks and promises, in which tasks may stand themselves.
+/// The lists of tasks and promises, in which tasks may be linked directly.
 impl Run {
-    /// Adds the only item of a call at the end, in its task if that stands nowhere else.
+    /// Adds the only item of a call at the end, linked through its task if that is in no other
+    /// list.
     #[inline]
     pub(crate) fn join_list(&mut self, on: Found, task: u32, call: CallId) -> Place {
         if !self.tasks[task as usize].links.is_free() {
@@ -147,7 +150,7 @@ impl Run {
         place
     }
 
-    /// Adds one item of a call at the end.
+    /// Adds one item of a call at the end, through a node.
     pub(crate) fn join_list_by_node(&mut self, on: Found, waiter: Waiter) -> Place {
         let place = self.waits.add(Place::NONE, waiter);
         let previous = self.append(on, place);
@@ -155,7 +158,7 @@ impl Run {
         place
     }
 
-    /// Makes a place the last one; the answer is the last one before it.
+    /// Makes a place the last one, and returns the previous last one.
     #[inline]
     fn append(&mut self, on: Found, place: Place) -> Place {
         let list = self.list(on);
@@ -167,7 +170,7 @@ impl Run {
         previous
     }
 
-    /// Takes a waiter out of a list, wherever it stands in it.
+    /// Removes a waiter from anywhere in a list.
     pub(crate) fn leave_list(&mut self, on: Found, place: Place) {
         let Links { previous, next } = match place.node() {
             Some(node) => self.waits.nodes.remove(node).links,
@@ -183,7 +186,7 @@ impl Run {
         }
     }
 
-    /// Takes the waiter at the front of a list.
+    /// Removes the waiter at the front of a list.
     #[inline]
     pub(crate) fn pop_list(&mut self, on: Found) -> Option<Waiter> {
         let place = self.list(on).first;

@@ -11,6 +11,7 @@ use super::disk::{Disk, DiskFile, OpenMode, read_from};
 use super::error::{Doing, LogError};
 use super::index::RunEntry;
 use super::read::{Checker, Flaw, LogLine};
+use super::view::RunFile;
 
 /// How much is read at once.
 const CHUNK: usize = 1 << 18;
@@ -47,7 +48,13 @@ impl RunReader {
             }
             other => other.doing("open", &path)?,
         };
-        Ok(RunReader {
+        Ok(RunReader::of(RunFile { run, file, path }, end))
+    }
+
+    /// Reads an open file from its beginning.
+    pub(crate) fn of(file: RunFile, end: Option<RunEntry>) -> RunReader {
+        let RunFile { run, file, path } = file;
+        RunReader {
             run,
             path,
             file,
@@ -58,7 +65,7 @@ impl RunReader {
             to: 0,
             read_to: 0,
             over: false,
-        })
+        }
     }
 
     /// The next record; `None` at the end. After an error it is over.

@@ -14,6 +14,7 @@ use super::disk::{Disk, DiskFile, OpenMode, read_from};
 use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
 use super::lock::{Holder, LockTerm, holder};
+use super::log_reader::LogReader;
 use super::open_tasks::OpenTasks;
 use super::overlay::Overlay;
 use super::read::{Reader, has_lines};
@@ -306,10 +307,22 @@ impl View {
     }
 }
 
-/// The file of a run, read here and there, unchecked.
+/// The log as it would be after recovery.
+impl LogReader for View {
+    fn run_file(&self, run: Uuid) -> Result<RunFile, LogError> {
+        RunFile::open(&*self.disk, &self.root, run)
+    }
+
+    fn blob(&self, hash: BlobHash) -> Result<Vec<u8>, LogError> {
+        View::blob(self, hash)
+    }
+}
+
+/// The file of a run, read at any offset, unchecked.
 pub struct RunFile {
-    file: Arc<dyn DiskFile>,
-    path: PathBuf,
+    pub(crate) run: Uuid,
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) path: PathBuf,
 }
 
 impl RunFile {
@@ -317,7 +330,7 @@ impl RunFile {
     pub fn open(disk: &dyn Disk, root: &Path, run: Uuid) -> Result<RunFile, LogError> {
         let path = Places::new(root).run_file(run);
         let file = disk.open(&path, OpenMode::Read).doing("open", &path)?;
-        Ok(RunFile { file, path })
+        Ok(RunFile { run, file, path })
     }
 
     /// Returns its length in bytes.

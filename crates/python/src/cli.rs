@@ -1,4 +1,5 @@
-//! The command line inside Python. What is typed is read in Rust; what is to be done with a file of Python is done by `tiffany._cli.command`.
+//! The command line inside Python. Rust parses the arguments; `tiffany._cli.command` handles Python
+//! files.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -50,7 +51,7 @@ impl Guest for Host<'_, '_> {
         let py = self.0.py();
         let build = || -> PyResult<Builder> {
             let settings = self.0.call_method1("app", (file,))?;
-            // Its tasks run from here to the end of the process, and Ctrl-C is not theirs.
+            // Tasks run from here to the end of the process, and none of them receives Ctrl-C.
             std::mem::forget(Watch::new(py, Second::Exits)?);
             settings.extract::<Settings<'_>>()?.builder(py)
         };
@@ -82,7 +83,7 @@ impl Guest for Host<'_, '_> {
     }
 }
 
-/// An exception as the command line shows it.
+/// Converts an exception to an error of the command line.
 fn told(py: Python<'_>, error: &PyErr) -> GuestError {
     let exception = error.value(py);
     let given = |name: &str| exception.getattr(name).ok();

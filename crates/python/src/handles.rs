@@ -1,5 +1,5 @@
-//! What calls give and take: tasks, promises, channels, locks, groups. Each names something in the tables of its run, and gives it back
-//! when nobody has it any more.
+//! Handles that calls return and take: tasks and promises here, channels, locks and groups in
+//! `objects`. A handle refers to an entry in the tables of its run and releases it when dropped.
 
 pub(crate) mod objects;
 
@@ -22,7 +22,7 @@ use crate::values::errors::{Raise, TiffanyError};
 use crate::values::value::{from_value, to_value};
 use crate::values::{argument, errors, json};
 
-/// What is waited for, if this is a task or the read side of a promise.
+/// Returns the target of a wait if the object is a task or the read side of a promise.
 #[inline]
 pub(crate) fn known_target(object: &Bound<'_, PyAny>) -> Option<Target> {
     if let Ok(task) = object.cast::<Task>() {
@@ -32,7 +32,7 @@ pub(crate) fn known_target(object: &Bound<'_, PyAny>) -> Option<Target> {
     Some(Target::Future(future.get().object))
 }
 
-/// A call that waits for something, for those that can be awaited themselves.
+/// Returns the call that waits for a handle, for handles that can be awaited directly.
 fn awaited(object: Bound<'_, PyAny>, target: Target) -> PyResult<Py<PyAny>> {
     let py = object.py();
     awaiter(py, Py::new(py, SystemCall::ours(Op::Wait(object.unbind(), target)))?)
@@ -149,7 +149,7 @@ impl Drop for Future {
 #[pyclass(frozen, generic, module = "tiffany")]
 pub(crate) struct Promise {
     object: ObjectRef,
-    /// The kernel counts one read side from the start; it is given back when nobody wants it.
+    /// The kernel counts one read side from the start, which is released if it is never used.
     spare: AtomicBool,
 }
 
@@ -226,7 +226,7 @@ impl ExternalPromise {
         Ok(ExternalPromise { object, uuid, home, is_durable, process })
     }
 
-    /// An error where its runtime is not: what is told to a copy of it gets lost.
+    /// Returns an error in a forked child, where settling a copy of the promise would have no effect.
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
         if self.process.is_current() {
             return Ok(());
@@ -358,7 +358,7 @@ macro_rules! outcome {
         #[doc = $doc]
         #[pyclass(frozen, generic, get_all, name = $public, module = "tiffany")]
         pub(crate) struct $name {
-            /// What came of it.
+            /// The outcome.
             $field: Py<PyAny>,
         }
 
@@ -398,7 +398,7 @@ macro_rules! outcome {
 outcome!(Ok_, "Ok", value, "The outcome of a task that returned a value.");
 outcome!(Err_, "Err", error, "The outcome of a task that ended with an exception.");
 
-/// Results side by side.
+/// Converts the results of `GatherSettled` to a list of `Ok` and `Err`.
 pub(crate) fn results(
     py: Python<'_>,
     results: Box<[Result<Value, TaskError>]>,

@@ -1,7 +1,8 @@
 //! Tiffany for Python: the module `tiffany._core`. The package around it is in `python/tiffany`.
 //!
-//! Rust code beside it may use [`Program`], a program of Rust's for Python tasks, and [`coroutine`], a program of Python's for Rust tasks:
-//! both kinds run in one scheduler. [`module`] is for those who embed the interpreter.
+//! Rust and Python tasks can share a scheduler: [`Program`] makes a Rust program available to
+//! Python tasks, and [`coroutine`] makes a Python program available to Rust tasks. [`module`] is
+//! for processes that embed the interpreter.
 
 mod calls;
 mod cli;
@@ -30,18 +31,19 @@ use crate::tasks::{asyncgens, handler, spawn};
 pub use crate::values::value::{from_value, to_value};
 use crate::values::{codec, errors, line};
 
-/// The module `tiffany._core` as an object, for a process that embeds the interpreter: it belongs into `sys.modules`.
+/// Returns the module `tiffany._core`, for a process that embeds the interpreter and puts it into
+/// `sys.modules`.
 pub fn module(py: Python<'_>) -> Bound<'_, PyAny> {
     pyo3::wrap_pymodule!(self::core)(py).into_bound(py).into_any()
 }
 
-/// What the scheduler runs for a program of Python's: a generator or a coroutine.
+/// Turns a Python generator or coroutine into a coroutine for the scheduler.
 pub fn coroutine(program: &Bound<'_, PyAny>) -> PyResult<BoxCoroutine> {
     spawn::check(program)?;
     spawn::coroutine(program, line::Line::of_program(program))
 }
 
-/// What `tiffany` is made of. Programs import `tiffany`.
+/// The compiled part of `tiffany`. Programs import `tiffany`.
 #[pymodule(name = "_core")]
 fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     in_main_interpreter(module.py())?;
@@ -70,7 +72,8 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// An error in a sub-interpreter: a thread is attached to the main one, and what is kept for all is the main one's.
+/// Returns an error in a sub-interpreter, because threads attach to the main interpreter and the
+/// statics hold objects of the main interpreter.
 fn in_main_interpreter(_: Python<'_>) -> PyResult<()> {
     // SAFETY: the interpreter is attached.
     let number = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
@@ -80,7 +83,7 @@ fn in_main_interpreter(_: Python<'_>) -> PyResult<()> {
     }
 }
 
-/// Lets the interpreter say when it was forked.
+/// Has the interpreter call `session::forked` in every forked child.
 fn tell_of_forks(py: Python<'_>) -> PyResult<()> {
     let told = PyDict::new(py);
     told.set_item("after_in_child", wrap_pyfunction!(session::forked, py)?)?;

@@ -1,4 +1,4 @@
-//! `Runtime` and `run`: programs are run here, on the thread that made the runtime.
+//! `Runtime`: runs programs on the thread that created it.
 
 pub(crate) mod activity;
 pub(crate) mod guest;
@@ -26,17 +26,17 @@ use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
 use crate::values::{approvals, argument, errors, value};
 
-/// A runtime that is not closed.
+/// A runtime that has not been closed.
 struct Open {
     runtime: tiffany::Runtime,
     /// What a second Ctrl-C does.
     second: Second,
-    /// What another loop waits for.
+    /// The runs that an asyncio loop waits for.
     guests: Guests,
     _registered: Registered,
 }
 
-/// Does something that lets tasks run on this thread.
+/// Calls a function that drives the loop, so tasks run on this thread.
 pub(crate) fn driven<T>(
     py: Python<'_>,
     second: Second,
@@ -46,7 +46,8 @@ pub(crate) fn driven<T>(
     signals::watched(py, second, act)
 }
 
-/// Ends a run that is to end early. Its tasks are cancelled and clean up, unless they are in no state to, or somebody cannot wait for that.
+/// Ends a run early. Its tasks are cancelled and clean up, unless the error does not allow that or
+/// a second Ctrl-C interrupts the cleanup.
 fn give_up(py: Python<'_>, runtime: &mut tiffany::Runtime, run: &RunHandle<Value>, error: &PyErr) {
     if errors::ends_the_run(py, error) {
         binding::end(runtime, run);
@@ -57,7 +58,7 @@ fn give_up(py: Python<'_>, runtime: &mut tiffany::Runtime, run: &RunHandle<Value
     binding::leave(runtime, run);
 }
 
-/// Runs programs on this thread. Close it when it is no longer needed, preferably with `with`.
+/// Runs programs on this thread. Close it when you are done, preferably with `with`.
 #[pyclass(frozen, module = "tiffany")]
 pub(crate) struct Runtime {
     inner: OneThread<RefCell<Option<Open>>>,
@@ -83,7 +84,7 @@ impl Runtime {
         let settings = Settings::read(settings)?;
         let builder = settings.builder(py)?;
         let second = if settings.is_durable() { Second::Exits } else { Second::Raises };
-        // Runs that the log has are brought back here.
+        // Unfinished runs in the log are resumed here.
         let runtime = driven(py, second, || {
             let built = interpreter::without(py, || builder.build());
             built.map_err(|error| errors::run_error(py, &error))
@@ -179,7 +180,7 @@ impl Runtime {
     /// Closes the runtime and everything it has open.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if self.inner.is_forked() {
-            // It is closed where it was made.
+            // The process that created it closes it.
             return Ok(());
         }
         let open = match self.inner.get(py, "runtime")?.try_borrow_mut() {

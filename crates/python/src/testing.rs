@@ -1,4 +1,5 @@
-//! The test kit for Python: a scheduler stepped by hand. `python/tiffany/testing` makes of it what people use.
+//! The compiled part of the test kit: a scheduler that is stepped by hand. The public part is
+//! `python/tiffany/testing`.
 
 mod crashes;
 mod golden;
@@ -186,12 +187,13 @@ impl Scheduler {
     }
 }
 
-/// Raises what a task raised that is not its own business.
+/// Raises the exception with which a task ended the whole loop, such as `KeyboardInterrupt`.
 fn interrupted() -> PyResult<()> {
     session::take_interrupt().map_or(Ok(()), Err)
 }
 
-/// An event in a line. Where a file is and what an object is does not matter, so a trace is the same everywhere.
+/// Formats an event as one line. Directories and object types are left out, so a trace is the same
+/// on every machine.
 fn line(event: &Event) -> String {
     let object = format!("<{}>", std::any::type_name::<Py<PyAny>>());
     let text = event.to_string().replace(&object, "<object>");

@@ -37,6 +37,11 @@ pub fn run_over(uuid: Uuid) -> TaskError {
     TaskError::new(ErrorKind::RunOver, format!("run {uuid} is over"))
 }
 
+/// The error for a run that has not ended.
+pub fn not_over(run: Uuid) -> TaskError {
+    TaskError::new(ErrorKind::NotOver, format!("run {run} is not over"))
+}
+
 /// The error for a step that cannot be decided on.
 pub fn not_in_doubt(key: &str) -> TaskError {
     let message = format!("no step with the key `{key}` is in doubt; see which are by `doubts`");

@@ -1,6 +1,6 @@
-//! A system call of your own, `search`, which the kernel knows nothing of: handlers around a task answer
-//! it, refuse it, or make calls themselves to find the answer. The code that searches stays the same;
-//! look at how its answer changes.
+//! A system call of your own, `search`, which the kernel knows nothing of: handlers around a task
+//! answer it, refuse it, or make calls themselves to find the answer. The code that searches stays
+//! the same; look at how its answer changes.
 //!
 //! `cargo run -p tiffany --example custom_call`
 
@@ -17,7 +17,7 @@ impl CustomCall for Search {
     type Answer = String;
 }
 
-/// The program: it asks, and does not know whom.
+/// The program: it asks, and does not know which handler answers.
 async fn question() -> Result<String, TaskError> {
     call(Search("tiffany")).await
 }
@@ -36,8 +36,8 @@ fn nothing_leaves_the_house() -> impl Handler {
     answering(|search: &Search| Err(format!("searching {:?} is not allowed here", search.0)))
 }
 
-/// Makes calls itself: it takes its time and asks something else. Those calls see only the handlers
-/// outside this one, so it never meets itself.
+/// Makes calls itself: it takes its time and makes another search. Those calls are seen only by the
+/// handlers outside it, so it never handles its own call.
 fn in_french() -> impl Handler {
     handler("in french", |call, _caller| match call {
         SystemCall::Custom(Search::NAME, request) => {

@@ -1,5 +1,6 @@
-//! Two tasks wait for each other, so nobody will ever go on. The run does not hang: it fails with a
-//! report of who waits for what, and where. Look at the cycle, and at the lines it names.
+//! Two tasks wait for each other, so neither can ever continue. The run does not hang: it fails
+//! with a report that says what each task waits for, and where. Look at the cycle, and at the lines
+//! it names.
 //!
 //! `cargo run -p tiffany --example deadlock`
 

@@ -1,5 +1,5 @@
-//! An echo server and its load in one process: so many clients, each making so many round trips of 64
-//! bytes. Prints requests per second and how long they took.
+//! An echo server and its load in one process: a number of clients, each making a number of round
+//! trips of 64 bytes. Prints requests per second and latencies.
 //!
 //! `cargo run --release --example echo -- [clients] [round trips of each]`
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tiffany::net::{TcpListener, TcpStream};
 use tiffany::{cancel, gather, spawn, try_spawn};
 
-/// How long the round trips took, and all of them together.
+/// The latencies of the round trips, and the total time.
 #[derive(Debug)]
 pub struct Report {
     /// Each round trip, from the fastest to the slowest.
@@ -24,7 +24,7 @@ impl Report {
         self.round_trips.len() as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The round trip that so many of a hundred are not slower than.
+    /// The latency that this percentage of round trips does not exceed.
     pub fn percentile(&self, percent: usize) -> Duration {
         let at = self.round_trips.len() * percent / 100;
         self.round_trips
@@ -34,7 +34,7 @@ impl Report {
     }
 }
 
-/// The whole program: a server, its clients, and what they measured.
+/// The whole program: a server, its clients, and their measurements.
 pub async fn main_task(clients: usize, rounds: usize) -> io::Result<Report> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -66,7 +66,7 @@ pub async fn main_task(clients: usize, rounds: usize) -> io::Result<Report> {
     Ok(Report { round_trips, elapsed })
 }
 
-/// Sends back what comes, until the other side ends.
+/// Sends back everything that arrives, until the peer ends.
 async fn echo(stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut bytes = [0; 1024];
@@ -78,10 +78,10 @@ async fn echo(stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Sends a request, waits for its echo, and so on.
+/// Sends a request, waits for its echo, and repeats.
 async fn client(stream: TcpStream, rounds: usize) -> io::Result<Vec<Duration>> {
     let mut times = Vec::with_capacity(rounds);
-    // Larger than a request, so that a read sees that it has it all.
+    // Larger than a request, so that a short read shows that the whole request has arrived.
     let mut bytes = [0; 128];
     for _ in 0..rounds {
         let began = Instant::now();

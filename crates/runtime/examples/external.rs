@@ -1,6 +1,6 @@
-//! Answers from outside: a thread settles a promise through its handle, then another by nothing but
-//! its UUID, as a web hook or a person with a console would. The first answer wins; look at what the
-//! late one is told.
+//! Answers from outside: a thread settles a promise through its handle, then another with only its
+//! UUID, as a web hook or a person at a console would. The first answer counts; look at the answer
+//! to the late one.
 //!
 //! `cargo run -p tiffany --example external`
 
@@ -10,9 +10,10 @@ use std::time::Duration;
 use tiffany::prelude::*;
 use tiffany::{Runtime, RuntimeHandle};
 
-/// Asks a thread, then somebody who has only a UUID. Gives the second answer.
+/// Asks a thread, then a thread that has only a UUID. Returns the second answer.
 pub async fn main_task(outside: RuntimeHandle, say: fn(String)) -> Result<String, TaskError> {
-    // By handle. Nothing lies between the thread's start and the wait, so the task always waits first.
+    // By handle. There is no call between the thread's start and the wait, so the task always waits
+    // first.
     let temperature = external_promise::<i32>().await;
     let sensor = temperature.clone();
     say("asking a thread ...".into());
@@ -23,7 +24,8 @@ pub async fn main_task(outside: RuntimeHandle, say: fn(String)) -> Result<String
     let degrees = temperature.future().await?;
     say(format!("  the thread says {degrees} °C"));
 
-    // By UUID. It is text by now: it may have gone through a queue, a link in a mail, another program.
+    // By UUID. It is text now: it may have passed through a queue, a link in a mail, another
+    // program.
     let approval = external_promise::<String>().await;
     let link = approval.uuid().to_string();
     say(format!("waiting for /approve/{link} ..."));

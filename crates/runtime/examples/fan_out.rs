@@ -1,6 +1,6 @@
-//! Fan out, gather in. Four tasks start together and end in any order; `gather` gives their values in
-//! the order they were asked for. Where some may fail, `gather_settled` keeps the good ones: look at
-//! the last list.
+//! Fan out, gather in. Four tasks start together and end in any order; `gather` returns their
+//! values in the order in which they were listed. If some may fail, `gather_settled` keeps the good
+//! ones: look at the last list.
 //!
 //! `cargo run -p tiffany --example fan_out`
 
@@ -12,7 +12,7 @@ use tiffany::{Spawn, gather_settled};
 /// A page, and how long it takes to fetch.
 const PAGES: [(&str, u64); 4] = [("home", 40), ("about", 10), ("blog", 30), ("shop", 20)];
 
-/// The whole program. Gives the pages, in the order they were asked for.
+/// The whole program. Returns the pages, in the order in which they were listed.
 pub async fn main_task(say: fn(String)) -> Result<Vec<String>, TaskError> {
     say("they end as they can:".into());
     let mut tasks = Vec::new();

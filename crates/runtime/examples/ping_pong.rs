@@ -1,5 +1,5 @@
-//! Two tasks and a ball: they talk through channels that have no room, so a message passes from hand
-//! to hand. When `ping` has had enough it drops its end, and `pong` sees the messages stop.
+//! Two tasks and a ball: they talk through channels without capacity, so each send waits for its
+//! receiver. When `ping` has finished it drops its end, and `pong` sees that no more messages come.
 //!
 //! `cargo run -p tiffany --example ping_pong`
 
@@ -7,7 +7,7 @@ use tiffany::prelude::*;
 
 const RALLIES: u32 = 4;
 
-/// The whole game. Gives how often the ball was hit.
+/// The whole game. Returns how often the ball was hit.
 pub async fn main_task(say: fn(String)) -> Result<u32, TaskError> {
     let (to_pong, pings) = channel::<u32>(0).await;
     let (to_ping, pongs) = channel::<u32>(0).await;

@@ -1,6 +1,6 @@
-//! The fastest of three mirrors wins, and the losers are cancelled: their futures are dropped, so what
-//! they held is let go. Then nobody is fast enough, and a timeout ends the race. Look at who closes
-//! their connection, and when.
+//! The fastest of three mirrors wins, and the losers are cancelled: their futures are dropped,
+//! which releases what they held. Then no mirror is fast enough, and a timeout ends the race. Look
+//! at which connections are closed, and when.
 //!
 //! `cargo run -p tiffany --example race`
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tiffany::Spawn;
 use tiffany::prelude::*;
 
-/// Both races. Gives the winner of the first.
+/// Both races. Returns the winner of the first.
 pub async fn main_task(say: fn(String)) -> Result<&'static str, TaskError> {
     say("a race of three:".into());
     let mut mirrors = Vec::new();
@@ -18,7 +18,8 @@ pub async fn main_task(say: fn(String)) -> Result<&'static str, TaskError> {
     }
     let result = race(mirrors).await?;
     say(format!("  {} has won", result.value));
-    // The losers would go on. Cancelling one never blocks; waiting for it shows that it is over.
+    // The losers would keep running. Cancelling one never blocks; waiting for it shows that it has
+    // ended.
     for loser in &result.rest {
         cancel(loser).await;
     }

@@ -1,6 +1,6 @@
-//! A task as a state machine: an agent that plans, acts and asks for confirmation. All it is stands in
-//! one value, no future is hidden in it. Look at the second run: it is cancelled while it waits, and its
-//! `cancel` takes the steps back, making calls of its own.
+//! A task as a state machine: an agent that plans, acts and asks for confirmation. Its whole state
+//! is in one value, and no future hides a part of it. Look at the second run: it is cancelled while
+//! it waits, and its `cancel` takes the steps back, making calls of its own.
 //!
 //! `cargo run -p tiffany --example state_machine`
 
@@ -65,7 +65,7 @@ impl AgentTask for Rollout {
     }
 }
 
-/// Two rollouts. Gives how many steps the first took.
+/// Two rollouts. Returns how many steps the first took.
 pub async fn main_task(say: fn(String)) -> Result<usize, TaskError> {
     let rollout = |approval| spawn_agent(Rollout { state: State::Plan, taken: 0, approval, say });
 

@@ -1,5 +1,5 @@
-//! A durable run that can be killed: run it, kill it while it works, run it again. It goes on where it was, and no
-//! step whose result was written down is done again.
+//! A durable run that can be killed: run it, kill it while it works, run it again. It is resumed
+//! where it was, and no step whose result was recorded is repeated.
 //!
 //! `cargo run --example survives [DIR]`: the log is kept in DIR, or in a fresh directory that is removed at the end.
 

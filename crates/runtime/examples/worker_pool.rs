@@ -1,5 +1,6 @@
-//! A pool of workers: jobs come through a queue, and a semaphore lets three of them run at once. Look
-//! at the squares: there are never more than three, and who waits longest is next.
+//! A pool of workers: jobs come through a queue, and a semaphore lets three of them run at once.
+//! Look at the squares: there are never more than three, and the job that has waited longest is
+//! next.
 //!
 //! `cargo run -p tiffany --example worker_pool`
 
@@ -21,7 +22,7 @@ const JOBS: [(&str, u64); 8] = [
     ("send", 10),
 ];
 
-/// The whole program. Gives how many jobs there were at once, at most.
+/// The whole program. Returns the largest number of jobs that ran at once.
 pub async fn main_task(say: fn(String)) -> Result<usize, TaskError> {
     let (queue, jobs) = channel(2).await;
     let producer = try_spawn(async move {
@@ -55,7 +56,7 @@ pub async fn main_task(say: fn(String)) -> Result<usize, TaskError> {
     Ok(most)
 }
 
-/// The jobs that run just now.
+/// The jobs that are running.
 struct Busy {
     say: fn(String),
     names: RefCell<Vec<&'static str>>,
@@ -67,7 +68,7 @@ impl Busy {
         self.show("▶", name);
     }
 
-    /// How many there were, this one included.
+    /// Returns how many there were, including this one.
     fn stop(&self, name: &'static str) -> usize {
         let count = self.names.borrow().len();
         self.names.borrow_mut().retain(|busy| *busy != name);

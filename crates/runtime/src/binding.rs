@@ -1,5 +1,6 @@
-//! What another language on top of this one needs, and Rust programs do not: tasks whose code is not Rust, calls without types,
-//! values as the log has them, and a way to do something else while the loop waits.
+//! The interface for other languages on top of this crate: tasks whose code is not Rust, untyped
+//! calls, values as the log has them, and a hook around the waits of the loop. Rust programs don't
+//! need it.
 
 pub(crate) mod agent;
 pub(crate) mod durable;
@@ -51,30 +52,32 @@ use crate::runtime::{RunHandle, Runtime};
 use tiffany_records::RunError;
 use tiffany_records::value::Json;
 
-/// Says that the code of the running task was interrupted by an [`Interrupter`]: what its run has done in this turn never
-/// happened.
+/// Notes that the code of the running task was interrupted by an [`Interrupter`], so that what its
+/// run has done in this turn is discarded.
 pub fn interrupted() {
     context::with(|context| context.interrupted.set(true));
 }
 
-/// A task's code in another language. It is polled like any future, and may poll others.
+/// The code of a task in another language. It is polled like any future, and may poll others.
 pub trait Program: Future<Output = Result<Value, TaskError>> {
-    /// The task was cancelled, and what it waited for is withdrawn. From now on it is polled for its cleanup, in which it may make
-    /// calls; when it is ready, the task is Cancelled, or Failed with the error it gives.
+    /// Called when the task was cancelled and its calls were withdrawn. From now on it is polled
+    /// for its cleanup, in which it may make calls. When it is ready, the task is Cancelled, or
+    /// Failed with the error that it returned.
     fn cancel(self: Pin<&mut Self>);
 
-    /// It is dropped next because it is over, as if it had returned: its run begins anew.
+    /// Called before it is dropped because its run starts again: it has ended as if it had
+    /// returned.
     fn end(self: Pin<&mut Self>) {}
 
-    /// The line it stands at.
+    /// The line at which it waits.
     fn line(&self) -> Option<Site>;
 
-    /// What it waits for when it waits in no call, for people. It is woken by [`Release::Wake`].
+    /// What it waits for while it has no call outstanding, for display. [`Release::Wake`] wakes it.
     fn waits_for(&self) -> Option<Cow<'static, str>> {
         None
     }
 
-    /// The functions it is inside of, the innermost last, with their variables.
+    /// Its call stack, the innermost function last, with their variables.
     fn frames(&self) -> Vec<Frame> {
         Vec::new()
     }
@@ -86,7 +89,8 @@ struct ProgramTask<P, S> {
     spawned_at: S,
 }
 
-/// What the kernel runs for a program. It asks for the line that spawned it only when somebody wants to know.
+/// A coroutine for the kernel that runs a program. The line that spawned it is computed only when
+/// it is needed.
 pub fn coroutine<P, S>(program: P, spawned_at: S) -> BoxCoroutine
 where
     P: Program + 'static,
@@ -95,7 +99,7 @@ where
     Box::pin(ProgramTask { task: FutureTask::new(program), spawned_at })
 }
 
-/// What the kernel runs for a future of Rust's, among tasks of another language.
+/// A coroutine for the kernel that runs a Rust future, among tasks of another language.
 pub fn from_future(
     future: impl Future<Output = Result<Value, TaskError>> + 'static,
 ) -> BoxCoroutine {
@@ -108,7 +112,7 @@ impl<P: Program, S: Fn() -> Option<Site>> ProgramTask<P, S> {
         unsafe { self.map_unchecked_mut(|task| &mut task.task) }
     }
 
-    /// Names the task in the error that ends it.
+    /// Adds the task to the error that ends it.
     #[cold]
     fn failed(&self, port: &Port, error: TaskError) -> Step {
         match port.label() {
@@ -166,26 +170,26 @@ impl<P: Program, S: Fn() -> Option<Site>> Coroutine for ProgramTask<P, S> {
     }
 }
 
-/// A call whose answer is taken as it comes.
+/// A call whose reply is not converted.
 #[track_caller]
 pub fn call(call: SystemCall) -> TryCall<Reply> {
     TryCall::new(call)
 }
 
-/// Starts a task of any coroutine.
+/// Spawns any coroutine as a task.
 #[track_caller]
 pub fn spawn(coroutine: BoxCoroutine) -> Spawn<Value> {
     spawn_coroutine(coroutine, Location::caller())
 }
 
-/// Starts a run of any coroutine.
+/// Starts a run with any coroutine as its root.
 #[track_caller]
 pub fn start(runtime: &mut Runtime, root: BoxCoroutine) -> RunHandle<Value> {
     runtime.start_coroutine(root)
 }
 
-/// Drives all runs until this one is over, or until `stop` says so, which is asked after every wait and every few turns. `None`: it is
-/// not over.
+/// Drives all runs until this one is finished, or until `stop` returns true, which is called after
+/// every wait and every few turns. Returns `None` if the run is not finished.
 #[track_caller]
 pub fn drive(
     runtime: &mut Runtime,
@@ -201,12 +205,13 @@ pub fn drive(
     }
 }
 
-/// Cancels all tasks of a run. They clean up while it is driven.
+/// Cancels all tasks of a run. Their cleanup runs while the run is driven.
 pub fn cancel(runtime: &mut Runtime, run: &RunHandle<Value>) {
     runtime.cancel_run(run.id());
 }
 
-/// The same for a run that is to end, unless it is ending already: a second cancel would cut its cleanup short.
+/// Cancels all tasks of a run, unless it is ending already: a second cancel would cut its cleanup
+/// short.
 pub fn end(runtime: &mut Runtime, run: &RunHandle<Value>) {
     if !runtime.run_of(run.id()).is_some_and(Run::is_ending) {
         cancel(runtime, run);
@@ -214,25 +219,26 @@ pub fn end(runtime: &mut Runtime, run: &RunHandle<Value>) {
 }
 
 impl Builder {
-    /// The rules about ends that its runs follow. Under the first a failed root is a task like any other, as in
-    /// schedulers that know no root.
+    /// Sets the rules about ends that runs follow. Under the first rules a failed root is a task
+    /// like any other, as in schedulers without a root.
     pub fn rules(mut self, rules: Rules) -> Builder {
         self.rules = rules;
         self
     }
 }
 
-/// Leaves a run for good as it stands: none of its tasks has another turn, and none is unwound.
+/// Abandons a run in its present state: its tasks get no more turns, and none is unwound.
 pub fn leave(runtime: &mut Runtime, run: &RunHandle<Value>) {
     std::mem::forget(runtime.forget_run(run.id()));
 }
 
-/// Lets a descriptor wake the loop whenever it can be read. It means nothing else.
+/// Has a descriptor wake the loop whenever it is readable, and do nothing else.
 pub fn wake_by(runtime: &Runtime, fd: BorrowedFd<'_>) -> std::io::Result<()> {
     runtime.host.reactor.borrow().wake_by(fd)
 }
 
-/// Gives a handle back that was dropped on the thread of its runtime. `false`: it is of no run of this thread.
+/// Releases a handle that was dropped on the thread of its runtime. Returns `false` if it belongs
+/// to no run of this thread.
 pub fn release(release: Release) -> bool {
     let is_ours = context::with(|context| {
         context.port.task().is_some_and(|task| task.run == release.run())
@@ -245,13 +251,13 @@ pub fn release(release: Release) -> bool {
 }
 
 impl crate::handle::RuntimeHandle {
-    /// Gives a handle back that was dropped on another thread.
+    /// Releases a handle that was dropped on another thread.
     pub fn release(&self, release: Release) {
         self.inbox().send(LoopMessage::Release(release));
     }
 }
 
-/// Settles an external promise from any thread with a value that is made on the thread of its run.
+/// Settles an external promise from any thread with a value that is built on the thread of its run.
 pub fn settle(
     home: &crate::handle::RuntimeHandle,
     uuid: tiffany_kernel::Uuid,
@@ -260,7 +266,7 @@ pub fn settle(
     home.inbox().settle(uuid, Box::new(result))
 }
 
-/// Whether a runtime has an external promise that is known by this UUID, and if so, whether it is durable.
+/// Whether a runtime has an external promise with this UUID, and if so, whether it is durable.
 pub fn knows_promise(
     home: &crate::handle::RuntimeHandle,
     uuid: tiffany_kernel::Uuid,
@@ -273,26 +279,28 @@ pub fn is_durable() -> bool {
     context::with(|context| context.port.is_durable())
 }
 
-/// Code of an attempt at an async step, or of none, begins to run on the thread that all such steps share, and what ran
-/// there before has returned. The watchdog reports code that keeps that thread, and interrupts it with what
-/// [`Language::step_interrupter`] gave.
+/// Notes that code of an attempt at an async step, or of no step (`None`), begins to run on the
+/// thread that all such steps share, and that the previous code there has returned. The watchdog
+/// reports code that keeps that thread, and interrupts it with the interrupter that
+/// [`Language::step_interrupter`] returned.
 pub fn step_code_begins(attempt: Option<&Attempt>) {
     crate::host::step_watch::begin(attempt);
 }
 
-/// No such code runs on this thread until the next one begins.
+/// Notes that no such code runs on this thread until the next one begins.
 pub fn step_code_rests() {
     crate::host::step_watch::rest();
 }
 
-/// Whether the task being resumed is only replayed, to be looked at where it stands. What it leaves behind is looked at too.
+/// Whether the task being resumed is only replayed to be inspected. Whatever it leaves behind is
+/// inspected too.
 pub fn is_looked_at() -> bool {
     let is_it = |sources: &Rc<dyn Sources>| sources.is_looked_at();
     context::with(|context| context.sources.borrow().as_ref().is_some_and(is_it))
 }
 
-/// To be called in a process that was forked from one with runtimes: none of their threads are there. The runtimes themselves must not be
-/// used in it, nor dropped.
+/// Must be called in a process that was forked from one with runtimes, because none of their
+/// threads exist there. The runtimes must not be used or dropped in it.
 pub fn forked() {
     crate::watchdog::forked();
 }
@@ -302,7 +310,7 @@ pub fn current_task() -> Option<TaskRef> {
     context::with(|context| context.port.task())
 }
 
-/// Whether the task being resumed is on a simulated machine, where the loop's thread does all work itself.
+/// Whether the task being resumed is on a simulated machine, where the loop's thread does all work.
 pub fn is_simulated() -> bool {
     let host = context::with(|context| context.host());
     host.is_some_and(|host| matches!(host.workers, crate::host::Workers::Inline(_)))
@@ -313,12 +321,13 @@ pub fn in_task() -> bool {
     context::with(|context| context.port.task().is_some())
 }
 
-/// A value as the log has it: JSON text. What a durable root returns, a step gives and a message carries is of this form.
+/// A value in the form of the log: JSON text. The results of durable roots and of steps, and
+/// messages, have this form.
 pub fn json(text: impl Into<Arc<str>>) -> Value {
     Value::new(Json::new(text))
 }
 
-/// The text of such a value.
+/// The JSON text of such a value.
 pub fn as_json(value: &Value) -> Option<Arc<str>> {
     value.borrow::<Json>().map(|json| Arc::clone(&json.0))
 }
@@ -326,13 +335,14 @@ pub fn as_json(value: &Value) -> Option<Arc<str>> {
 pub use crate::host::Waiting;
 
 impl Builder {
-    /// What is done around every wait of the loop.
+    /// Calls this function around every wait of the loop.
     pub fn around_wait(mut self, waiting: Waiting) -> Builder {
         self.waiting = Some(waiting);
         self
     }
 
-    /// A key of the environment whose value a coroutine finds out when it is first asked for.
+    /// Adds a key to the environment whose value is computed by a coroutine when it is first asked
+    /// for.
     pub fn env_coroutine(
         mut self,
         key: &str,
@@ -342,15 +352,16 @@ impl Builder {
         self
     }
 
-    /// A clock that does not pass by itself: when nobody is ready it jumps to the next timer. It starts in 1970, and chance and
-    /// identities are the same every time; with a log it starts now, and they are not.
+    /// Uses a clock that doesn't advance by itself: when no task is ready, it jumps to the next
+    /// timer. It starts in 1970, and random numbers and UUIDs are the same every time. With a log
+    /// it starts at the present time, and they are not.
     pub fn virtual_clock(mut self) -> Builder {
         self.virtual_clock = true;
         self
     }
 
-    /// A function that durable runs can be started from, which makes its root out of its input. The root's value must be
-    /// [`json`].
+    /// Registers a function for durable runs that builds the root from the input. The root's value
+    /// must be [`json`].
     pub fn register_coroutine(
         mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Where runs get the time from: the system, or a test.
+//! The clocks of runs: the system's, or a virtual one for tests.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,29 +7,31 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tiffany_kernel::Time;
 
-/// How often the wall clock is looked at, at most.
+/// The minimum time between two readings of the wall clock.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A wall clock that is ahead by less is not followed: timers are not hurried by every correction.
+/// The clock follows the wall clock only if that is further ahead than this: timers are not hurried
+/// by every correction.
 const TOLERANCE: Duration = Duration::from_secs(1);
 /// The longest wait for a timer, so that a step of the wall clock is noticed before that.
 pub(crate) const MAX_TIMER_WAIT: Duration = Duration::from_secs(10);
 
 /// The clock of a host. It never goes back.
 pub enum Clock {
-    /// That of the system.
+    /// The clock of the system.
     System(Arc<Steady>),
-    /// Moved by hand.
+    /// A clock that is set by hand.
     Virtual(Cell<Time>),
 }
 
-/// The wall clock as it was at the start, moved on by the monotonic one. If the wall clock steps ahead (it is set, or
-/// the machine was suspended), so does this one when it [follows](Steady::follow); if it steps back, this one does not.
+/// The wall clock at the start plus the monotonic time since then. If the wall clock steps ahead
+/// (it is set, or the machine was suspended), this clock steps too when it
+/// [follows](Steady::follow). If the wall clock steps back, this one does not.
 pub struct Steady {
     start: Instant,
     start_time: Time,
-    /// Nanoseconds by which the wall clock has stepped ahead since.
+    /// Nanoseconds by which the wall clock has stepped ahead since the start.
     ahead: AtomicU64,
-    /// When the wall clock was last looked at, in nanoseconds since the start.
+    /// When the wall clock was last read, in nanoseconds since the start.
     looked: AtomicU64,
     wall: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
@@ -40,7 +42,7 @@ impl Clock {
         Clock::with_wall(SystemTime::now)
     }
 
-    /// With another wall clock than the system's.
+    /// A system clock with another wall clock.
     pub(crate) fn with_wall(wall: impl Fn() -> SystemTime + Send + Sync + 'static) -> Clock {
         Clock::System(Arc::new(Steady {
             start: Instant::now(),
@@ -51,7 +53,7 @@ impl Clock {
         }))
     }
 
-    /// What time it is.
+    /// The present time.
     pub fn now(&self) -> Time {
         match self {
             Clock::System(steady) => steady.now(),
@@ -59,7 +61,8 @@ impl Clock {
         }
     }
 
-    /// The time after a look at the wall clock, if one is due, and how far the clock stepped ahead for that.
+    /// Reads the wall clock if that is due, and returns the time and by how much the clock stepped
+    /// ahead.
     pub(crate) fn follow(&self) -> (Time, Duration) {
         match self {
             Clock::System(steady) => steady.follow(steady.start.elapsed()),
@@ -67,7 +70,7 @@ impl Clock {
         }
     }
 
-    /// The same for other threads, where it is the system's.
+    /// The clock for other threads, if it is the system's.
     pub(crate) fn steady(&self) -> Option<Arc<Steady>> {
         match self {
             Clock::System(steady) => Some(Arc::clone(steady)),
@@ -102,7 +105,7 @@ impl Steady {
     }
 }
 
-/// A moment of the wall clock. One before 1970 is taken for its first moment.
+/// A moment of the wall clock. Moments before 1970 become 1970.
 fn time_of(wall: SystemTime) -> Time {
     let since_epoch = wall.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Time::from_nanos(nanos(since_epoch))

@@ -1,4 +1,4 @@
-//! What the command line needs of the runtime, and programs don't. Nothing here is stable.
+//! Items of the runtime that the command line needs and programs don't. Nothing here is stable.
 
 pub use crate::clock::Clock;
 pub use crate::control::{UNANSWERED, no_activity, unexpected};

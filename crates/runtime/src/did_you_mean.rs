@@ -1,6 +1,6 @@
-//! What somebody may have meant who typed a name that there is not. It knows nothing of what the names are for.
+//! Suggestions for mistyped names. It knows nothing of what the names are for.
 
-/// The name that is nearest to what was typed, if one is near enough to be meant.
+/// The candidate that is most similar to the typed name, if one is similar enough.
 pub fn did_you_mean<'a>(
     typed: &str,
     names: impl IntoIterator<Item = impl AsRef<str> + 'a>,
@@ -13,7 +13,7 @@ pub fn did_you_mean<'a>(
     names.filter(|(far, _)| *far <= most).min().map(|(_, name)| name)
 }
 
-/// How many letters have to be put in, taken out, changed or swapped with the next one.
+/// The number of letters that must be inserted, removed, changed or swapped with the next one.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();

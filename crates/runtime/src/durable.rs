@@ -1,5 +1,5 @@
-//! Durable runs: what they do is written to the log before anything that depends on it leaves the process, so
-//! that they can be stopped at any instruction and go on where they were.
+//! Durable runs. What they do is written to the log before anything that depends on it leaves the
+//! process, so that they can be stopped at any instruction and resumed where they were.
 
 pub use crate::calls::approve::{Approve, approve};
 pub use crate::calls::continue_as::{Never, continue_as};

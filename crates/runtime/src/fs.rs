@@ -1,5 +1,6 @@
-//! Files. The system has no way to wait for one, so each operation runs on a thread of the pool, and
-//! its result comes as a completion. Of a task that is cancelled meanwhile the operation still ends.
+//! Files. The system can't report when a file is ready, so each operation runs on a thread of the
+//! pool, and its result comes as a completion. If the task is cancelled meanwhile, the operation
+//! still finishes.
 
 use std::fs;
 use std::future::Future;
@@ -11,10 +12,10 @@ use crate::calls::call::{Moved, TryCall};
 use crate::calls::sys::blocking;
 use crate::io::source::into_io_error;
 
-/// How much is moved through the pool at once.
+/// The most bytes that one operation moves through the pool.
 const MAX_CHUNK_BYTES: usize = 1024 * 1024;
 
-/// A call to the pool whose own result can be an error.
+/// Awaits a call to the pool whose own result can be an error.
 async fn finish<T: 'static>(call: TryCall<io::Result<T>, Moved>) -> io::Result<T> {
     call.await.map_err(into_io_error)?
 }
@@ -43,11 +44,11 @@ path_operation! {
     read -> Vec<u8>
 }
 path_operation! {
-    /// Reads a whole file that is text.
+    /// Reads a whole text file.
     read_to_string -> String
 }
 path_operation! {
-    /// Makes a directory and all it is in.
+    /// Creates a directory and its parents.
     create_dir_all -> ()
 }
 path_operation! {
@@ -55,11 +56,11 @@ path_operation! {
     remove_file -> ()
 }
 path_operation! {
-    /// What the system knows of a file.
+    /// The metadata of a file.
     metadata -> fs::Metadata
 }
 
-/// Writes a whole file, in place of what was there.
+/// Writes a whole file, replacing its contents.
 ///
 /// ```
 /// use tiffany::fs;
@@ -81,7 +82,7 @@ pub fn write(
     finish(blocking(move || fs::write(path, contents)))
 }
 
-/// Gives a file another name, in place of what had that name.
+/// Renames a file, replacing a file that has the new name.
 #[track_caller]
 pub fn rename(
     from: impl AsRef<Path>,
@@ -91,7 +92,7 @@ pub fn rename(
     finish(blocking(move || fs::rename(from, to)))
 }
 
-/// The paths in a directory, sorted, because the system's order is nobody's.
+/// The paths in a directory, sorted, because the system's order is arbitrary.
 #[track_caller]
 pub fn read_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Vec<PathBuf>>> {
     let path = path.as_ref().to_owned();
@@ -103,8 +104,8 @@ pub fn read_dir(path: impl AsRef<Path>) -> impl Future<Output = io::Result<Vec<P
     }))
 }
 
-/// An open file. Operations of several tasks on one file take place in the order the pool comes to
-/// them; a task that wants its own position opens its own.
+/// An open file. Operations of several tasks on one file happen in the order in which the pool gets
+/// to them; a task that needs its own position must open the file itself.
 ///
 /// ```
 /// use std::io::SeekFrom;
@@ -128,20 +129,20 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a file to read it.
+    /// Opens a file for reading.
     #[track_caller]
     pub fn open(path: impl AsRef<Path>) -> impl Future<Output = io::Result<File>> {
         File::open_with(fs::OpenOptions::new().read(true), path)
     }
 
-    /// Makes a file, empty even if it was there, to write and read it.
+    /// Creates or truncates a file, for writing and reading.
     #[track_caller]
     pub fn create(path: impl AsRef<Path>) -> impl Future<Output = io::Result<File>> {
         let mut options = fs::OpenOptions::new();
         File::open_with(options.read(true).write(true).create(true).truncate(true), path)
     }
 
-    /// Opens a file as these options say.
+    /// Opens a file with these options.
     #[track_caller]
     pub fn open_with<P: AsRef<Path>>(
         options: &fs::OpenOptions,
@@ -152,9 +153,9 @@ impl File {
         async move { finish(call).await.map(File::from) }
     }
 
-    /// Reads some bytes, at most as many as `buffer` holds. 0 is the end of the file.
+    /// Reads some bytes, at most as many as `buffer` holds. Returns 0 at the end of the file.
     ///
-    /// If the task is cancelled meanwhile, what was read is lost.
+    /// If the task is cancelled meanwhile, the bytes that were read are lost.
     #[track_caller]
     pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
         let wanted = buffer.len().min(MAX_CHUNK_BYTES);
@@ -171,7 +172,7 @@ impl File {
         }
     }
 
-    /// Fills `buffer`. A file that ends before is an error of kind `UnexpectedEof`.
+    /// Fills `buffer`. If the file ends before, the error is of kind `UnexpectedEof`.
     #[track_caller]
     pub fn read_exact(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<()>> {
         let wanted = buffer.len();
@@ -185,7 +186,7 @@ impl File {
         }
     }
 
-    /// Reads up to the end of the file, and gives how many bytes were added to `bytes`.
+    /// Reads to the end of the file, and returns how many bytes were added to `bytes`.
     #[track_caller]
     pub fn read_to_end(&self, bytes: &mut Vec<u8>) -> impl Future<Output = io::Result<usize>> {
         let call = self.with(|mut file| {
@@ -199,33 +200,33 @@ impl File {
         }
     }
 
-    /// Writes some of the bytes, and gives how many.
+    /// Writes some of the bytes, and returns how many.
     #[track_caller]
     pub fn write(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> + use<> {
         let bytes = bytes[..bytes.len().min(MAX_CHUNK_BYTES)].to_vec();
         finish(self.with(move |mut file| file.write(&bytes)))
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     #[track_caller]
     pub fn write_all(&self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + use<> {
         let bytes = bytes.to_vec();
         finish(self.with(move |mut file| file.write_all(&bytes)))
     }
 
-    /// Goes to a place in the file, and gives how far that is from its beginning.
+    /// Moves to a position in the file, and returns its distance from the beginning.
     #[track_caller]
     pub fn seek(&self, to: SeekFrom) -> impl Future<Output = io::Result<u64>> + use<> {
         finish(self.with(move |mut file| file.seek(to)))
     }
 
-    /// Waits until the contents are on the disk, and what the system knows of the file with them.
+    /// Waits until the contents and the metadata of the file are on the disk.
     #[track_caller]
     pub fn sync_all(&self) -> impl Future<Output = io::Result<()>> + use<> {
         finish(self.with(|file| file.sync_all()))
     }
 
-    /// What the system knows of the file.
+    /// The metadata of the file.
     #[track_caller]
     pub fn metadata(&self) -> impl Future<Output = io::Result<fs::Metadata>> + use<> {
         finish(self.with(|file| file.metadata()))

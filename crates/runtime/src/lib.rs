@@ -1,8 +1,8 @@
-//! A deterministic cooperative runtime: tasks are `async` blocks on one thread, and all they want of the
-//! world they ask of one scheduler. The ground for durable coroutines.
+//! A deterministic cooperative runtime and durable coroutines on top of it. Tasks are `async`
+//! blocks on one thread, and everything they do passes through one scheduler.
 //!
-//! A task asks by a system call: [`spawn`], [`wait`], [`gather`], [`race`], [`cancel`], [`sleep`], a [`promise`]. Nested `async` code
-//! just works.
+//! Tasks make system calls: [`spawn`], [`wait`], [`gather`], [`race`], [`cancel`], [`sleep`],
+//! [`promise`] and others. Ordinary nested `async` code works unchanged.
 //!
 //! ```
 //! use tiffany::prelude::*;
@@ -22,8 +22,8 @@
 //! }
 //! ```
 //!
-//! Every call is a scheduling point; tasks run first in, first out; the same program with the same
-//! answers takes the same way every time.
+//! Every call is a scheduling point, and tasks run first in, first out. The same program with the
+//! same answers always takes the same path.
 
 mod activity;
 pub mod binding;
@@ -94,8 +94,8 @@ pub use tiffany_records::request::{Approval, Settlement};
 pub use tiffany_records::{self as history, RunError, redact};
 pub use watchdog::StuckTask;
 
-/// What calls, their answers and coroutines are made of. Who writes handlers, policies or state machines
-/// meets these; other programs do not need them.
+/// The types of calls and their replies. Programs need them to write handlers, policies or state
+/// machines.
 ///
 /// ```
 /// use tiffany::kernel::{GatherMode, Waitable};
@@ -121,7 +121,8 @@ pub mod kernel {
     };
 }
 
-/// Runs a future as the root task of a new run, and gives its value when all of its tasks are over.
+/// Runs a future as the root task of a new run, and returns its value when all tasks of the run are
+/// finished.
 ///
 /// ```
 /// let six = tiffany::run(async { 6 })?;
@@ -138,7 +139,7 @@ where
     runtime.run(root)
 }
 
-/// The same for a root that can fail: its error is the run's.
+/// Runs a root that can fail as the root task of a new run. Its error is the error of the run.
 ///
 /// ```
 /// let error = tiffany::try_run(async { Err::<(), _>("no") }).unwrap_err();
@@ -155,7 +156,7 @@ where
     runtime.try_run(root)
 }
 
-/// What most programs use.
+/// The items that most programs use.
 pub mod prelude {
     pub use crate::{
         End, Promise, RunError, Runtime, Task, TaskError, ask, blocking, cancel, channel,
@@ -165,7 +166,7 @@ pub mod prelude {
     };
 }
 
-/// The code of the README and of the book, as tests of this crate.
+/// Tests the code of the README and of the book.
 #[cfg(doctest)]
 mod book {
     #[doc = include_str!("../../../README.md")]

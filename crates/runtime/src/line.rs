@@ -1,14 +1,14 @@
-//! Calls that wait for one thing, in order. A short line is a plain queue; a long one knows who stands in it,
-//! so that leaving it costs no search.
+//! Lines of calls that wait for one thing, in order. A short line is a plain queue; a long one has
+//! an index, so that a call can leave it without a search.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// As long as a line can be before it is worth an index.
+/// The length from which a line has an index.
 const SHORT: usize = 32;
 
 /// A line of waiting calls.
 pub(crate) struct Line<C> {
-    /// In order. With an index, those that are not in it have left.
+    /// In order. With an index, calls that are not in it have left.
     queue: VecDeque<C>,
     index: Option<BTreeSet<C>>,
 }
@@ -36,7 +36,7 @@ impl<C: Copy + Ord> Line<C> {
         first
     }
 
-    /// Takes a call out, wherever it stands. `false`: it is not there.
+    /// Removes a call from anywhere in the line. Returns `false` if it is not there.
     pub(crate) fn remove(&mut self, call: C) -> bool {
         let Some(index) = &mut self.index else {
             let at = self.queue.iter().position(|other| *other == call);
@@ -60,7 +60,8 @@ impl<C: Copy + Ord> Line<C> {
         queue.into_iter().filter(move |call| index.as_ref().is_none_or(|all| all.contains(call)))
     }
 
-    /// Sweeps out those who left, once they are more than half of the queue. So each is looked at about once.
+    /// Removes the calls that left, once they are more than half of the queue. Each is thus visited
+    /// about once.
     fn shrink(&mut self) {
         let Some(index) = &self.index else { return };
         if index.len() * 2 < self.queue.len() || index.is_empty() {

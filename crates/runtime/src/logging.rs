@@ -1,4 +1,4 @@
-//! Writing the log: one line for each event, as text or as JSON. The guide is the book's chapter
+//! Log lines: one line for each event, as text or as JSON. The guide is the book's chapter
 //! "Logging".
 
 use std::borrow::Cow;
@@ -20,20 +20,20 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use tiffany_records::redact::{any, named_text};
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Text, for people.
     #[default]
     Text,
-    /// For programs: one object a line, `timestamp`, `level`, `target`, `message` and `fields`. The
-    /// fields of the spans an event is in are among its own.
+    /// JSON, for programs: one object on each line, with `timestamp`, `level`, `target`, `message`
+    /// and `fields`. The fields include those of the spans that an event is in.
     Json,
 }
 
-/// Writes the log to standard error from now on, everything of this level and above.
+/// Writes log lines of this level and above to standard error from now on.
 ///
-/// `false`: somebody else has set up logging already, and nothing was changed.
+/// Returns `false` if logging was set up elsewhere already; nothing is changed then.
 ///
 /// ```
 /// use tiffany::logging::{Format, Level, init};
@@ -46,7 +46,7 @@ pub fn init(format: Format, level: Level) -> bool {
     tracing_subscriber::registry().with(layer(format, level)).try_init().is_ok()
 }
 
-/// What [`init`] sets, as a layer of a subscriber that has others too.
+/// The logging that [`init`] sets up, as a layer for a subscriber with other layers.
 pub fn layer<S>(format: Format, level: Level) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -68,11 +68,12 @@ where
     }
 }
 
-/// Writes events of several lines so that only the first begins where lines begin: what a task says cannot pass for a line of the log.
+/// Indents all lines of an event after the first, so that text from a task can't pass for a log
+/// line.
 struct Indented<W>(W);
 
 impl<W: io::Write> io::Write for Indented<W> {
-    /// It is given whole events.
+    /// Each call gets a whole event.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let (text, end) = match event.strip_suffix(b"\n") {
             Some(text) => (text, &b"\n"[..]),
@@ -94,8 +95,8 @@ impl<W: io::Write> io::Write for Indented<W> {
     }
 }
 
-/// Fields of events and spans without what the [rules](tiffany_records::redact) of this process take out, in the form of another formatter. Public so that it can be
-/// given to a subscriber of one's own.
+/// Formats fields of events and spans after redaction by the [rules](tiffany_records::redact) of
+/// this process, with another formatter. It is public for use in other subscribers.
 ///
 /// ```
 /// use tiffany::logging::Redacted;
@@ -115,12 +116,13 @@ impl<T, F: MakeVisitor<T>> MakeVisitor<T> for Redacted<F> {
     }
 }
 
-/// Stands between fields and who writes them. A text is all that can have a secret in it, but under the name of a field that is taken out everything is one.
+/// Redacts fields on their way to a visitor. Only texts can contain secrets, but every value under
+/// the name of a redacted field is one.
 #[derive(Debug)]
 pub struct Cleaning<V>(V);
 
 impl<V: Visit> Cleaning<V> {
-    /// Whether the text is another one. Then it was written.
+    /// Whether the text was changed. If so, the changed text was written.
     fn writes(&mut self, field: &Field, text: &str) -> bool {
         match named_text(field.name(), text) {
             Cow::Owned(cleaned) => {
@@ -183,8 +185,8 @@ impl<V: Visit> Visit for Cleaning<V> {
     }
 }
 
-/// Formats an event as one JSON object, without what the [rules](tiffany_records::redact) of this process take out. Public so that it can be given to a subscriber of
-/// one's own, together with [`JsonSpans`].
+/// Formats an event as one JSON object, after redaction by the [rules](tiffany_records::redact) of
+/// this process. It is public for use in other subscribers, together with [`JsonSpans`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JsonLines;
 
@@ -223,7 +225,8 @@ where
     }
 }
 
-/// Formats the fields of a span as [`JsonLines`] reads them, without what the [rules](tiffany_records::redact) of this process take out.
+/// Formats the fields of a span in the form that [`JsonLines`] reads, after redaction by the
+/// [rules](tiffany_records::redact) of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JsonSpans;
 
@@ -249,7 +252,7 @@ impl<'w> FormatFields<'w> for JsonSpans {
     }
 }
 
-/// The fields of an event, the message apart.
+/// The fields of an event, with the message separate.
 #[derive(Default)]
 struct Fields {
     message: String,

@@ -1,8 +1,9 @@
-//! The activity log: what runs are doing, told while they do it. The [log](tiffany_log) says what happened and outlives the process; this is
-//! of the moment, and lost with it.
+//! The activity log: live events that say what runs are doing. The [log](tiffany_log) records what
+//! happened and outlives the process; activity is lost with the process.
 //!
-//! A [`Hub`] has the events of all runs of a runtime. It keeps the last of them, of each run and in all, and gives them to whoever
-//! [subscribes](Hub::subscribe), from any thread. No reader slows a task: one that is too slow loses the oldest events and is told how many.
+//! A [`Hub`] has the events of all runs of a runtime. It keeps the most recent ones, for each run
+//! and for all runs together, and any thread can [subscribe](Hub::subscribe) to them. No reader
+//! slows a task: a reader that is too slow loses the oldest events and is told how many.
 //!
 //! ```
 //! use tiffany::Runtime;

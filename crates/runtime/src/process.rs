@@ -1,5 +1,5 @@
-//! Child processes. Their output is a stream like any other, and their end is an event of a descriptor
-//! (a pidfd), so waiting for one costs no thread and disturbs no signal handler.
+//! Child processes. Their output is a stream like any other, and their end is an event of a
+//! descriptor (a pidfd), so that waiting for one needs no thread and no signal handler.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -17,7 +17,7 @@ use crate::io::source::{Attempt, Source, refuse_durable, set_nonblocking};
 use crate::io::source::{has_descriptor, stream_reads, stream_writes};
 use crate::join;
 
-/// A program to be started.
+/// A program to start.
 ///
 /// ```
 /// use tiffany::process::Command;
@@ -39,7 +39,7 @@ pub struct Command {
     on_drop: OnDrop,
 }
 
-/// What becomes of a child whose handle is dropped before it has ended.
+/// What happens to a child whose handle is dropped before it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnDrop {
     Leave,
@@ -47,7 +47,7 @@ enum OnDrop {
 }
 
 impl Command {
-    /// The program, looked for in `PATH` unless it is a path.
+    /// A program, which is searched in `PATH` unless it is a path.
     pub fn new(program: impl AsRef<OsStr>) -> Command {
         Command::from(process::Command::new(program))
     }
@@ -64,49 +64,50 @@ impl Command {
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable of the program.
     pub fn env(&mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Command {
         self.command.env(key, value);
         self
     }
 
-    /// The directory it runs in.
+    /// Sets the working directory of the program.
     pub fn current_dir(&mut self, directory: impl AsRef<Path>) -> &mut Command {
         self.command.current_dir(directory);
         self
     }
 
-    /// Where it reads from.
+    /// Sets its standard input.
     pub fn stdin(&mut self, stdin: impl Into<Stdio>) -> &mut Command {
         self.stdin = Some(stdin.into());
         self
     }
 
-    /// Where it writes its output to.
+    /// Sets its standard output.
     pub fn stdout(&mut self, stdout: impl Into<Stdio>) -> &mut Command {
         self.stdout = Some(stdout.into());
         self
     }
 
-    /// Where it writes its errors to.
+    /// Sets its standard error.
     pub fn stderr(&mut self, stderr: impl Into<Stdio>) -> &mut Command {
         self.stderr = Some(stderr.into());
         self
     }
 
-    /// Kills the child if its [`Child`] is dropped (by a cancelled task, say) before it has ended.
+    /// Kills the child if its [`Child`] is dropped (by a cancelled task, for example) before it has
+    /// ended.
     pub fn kill_on_drop(&mut self) -> &mut Command {
         self.on_drop = OnDrop::Kill;
         self
     }
 
-    /// The command of the standard library, for what is not here. Set stdin, stdout and stderr here
+    /// The command of the standard library, for other options. Set stdin, stdout and stderr here
     /// and not there.
     pub fn as_std_mut(&mut self) -> &mut process::Command {
         &mut self.command
     }
 
-    /// Starts the program. It inherits stdin, stdout and stderr unless told otherwise.
+    /// Starts the program. It inherits stdin, stdout and stderr by default.
     ///
     /// ```
     /// use std::process::Stdio;
@@ -130,7 +131,7 @@ impl Command {
         self.start(Stdio::inherit, Stdio::inherit)
     }
 
-    /// Runs the program to its end.
+    /// Runs the program and waits until it has ended.
     #[track_caller]
     pub fn status(&mut self) -> impl Future<Output = io::Result<ExitStatus>> {
         let at = Location::caller();
@@ -138,7 +139,8 @@ impl Command {
         async move { child?.wait_at(at).await }
     }
 
-    /// Runs the program to its end, with no input, and collects its output and errors.
+    /// Runs the program without input and waits until it has ended, and collects its output and
+    /// errors.
     #[track_caller]
     pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> {
         let at = Location::caller();
@@ -146,11 +148,11 @@ impl Command {
         async move { child?.wait_with_output_at(at).await }
     }
 
-    /// Starts the program, with these defaults where it was not told otherwise.
+    /// Starts the program, with these defaults for what was not set.
     #[track_caller]
     fn start(&mut self, input: fn() -> Stdio, output: fn() -> Stdio) -> io::Result<Child> {
         refuse_durable("a child process", Location::caller())?;
-        // What was set is used once: the standard library's `Stdio` cannot be copied.
+        // The settings are used once, because the standard library's `Stdio` cannot be copied.
         self.command.stdin(self.stdin.take().unwrap_or_else(input));
         self.command.stdout(self.stdout.take().unwrap_or_else(output));
         self.command.stderr(self.stderr.take().unwrap_or_else(output));
@@ -166,15 +168,16 @@ impl From<process::Command> for Command {
 
 /// A child process.
 ///
-/// A child that is waited for leaves no zombie. Dropped before, it goes on running, and if it ends
-/// while this process lives it stays a zombie; with [`Command::kill_on_drop`] it is killed and buried.
+/// A child that is waited for leaves no zombie. If it is dropped before, it keeps running, and if
+/// it ends while this process lives it becomes a zombie; with [`Command::kill_on_drop`] it is
+/// killed and reaped.
 #[derive(Debug)]
 pub struct Child {
-    /// What it reads, if that is piped.
+    /// The child's standard input, if it is piped.
     pub stdin: Option<ChildStdin>,
-    /// What it writes, if that is piped.
+    /// The child's standard output, if it is piped.
     pub stdout: Option<ChildStdout>,
-    /// The errors it writes, if they are piped.
+    /// The child's standard error, if it is piped.
     pub stderr: Option<ChildStderr>,
     child: process::Child,
     /// Readable once the child has ended.
@@ -189,7 +192,7 @@ impl Child {
                 Ok(Child { stdin, stdout, stderr, child, exit, on_drop })
             }
             Err(error) => {
-                // Nobody could wait for it, so it must not live.
+                // Nothing could wait for it, so it must not live.
                 let _ = child.kill();
                 let _ = child.wait();
                 Err(error)
@@ -216,7 +219,8 @@ impl Child {
         self.child.id()
     }
 
-    /// Waits until the child has ended. Its stdin is closed first, so that one who reads it can end.
+    /// Waits until the child has ended. Its stdin is closed first, so that a child that reads it
+    /// can end.
     #[track_caller]
     pub fn wait(&mut self) -> impl Future<Output = io::Result<ExitStatus>> {
         self.wait_at(Location::caller())
@@ -232,7 +236,7 @@ impl Child {
         .await
     }
 
-    /// Waits until the child has ended, and collects what it writes meanwhile.
+    /// Waits until the child has ended, and collects its output and errors meanwhile.
     #[track_caller]
     pub fn wait_with_output(self) -> impl Future<Output = io::Result<Output>> {
         self.wait_with_output_at(Location::caller())
@@ -250,7 +254,7 @@ impl Child {
         self.child.try_wait()
     }
 
-    /// Kills the child. It has ended only when [`wait`](Child::wait) says so.
+    /// Kills the child. It has ended only when [`wait`](Child::wait) returns.
     pub fn kill(&mut self) -> io::Result<()> {
         self.child.kill()
     }
@@ -263,7 +267,7 @@ impl Drop for Child {
         }
         let pid = Pid::from_child(&self.child);
         if self.child.kill().is_ok() && matches!(self.child.try_wait(), Ok(None)) {
-            // It dies at its own pace, and nobody else will take its status.
+            // It ends at its own pace, and nothing else reads its status.
             let _ = std::thread::Builder::new().name("tiffany-bury".into()).spawn(move || {
                 let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
             });
@@ -271,7 +275,7 @@ impl Drop for Child {
     }
 }
 
-/// All a child writes to a pipe; nothing if there is none.
+/// Everything that a child writes to a pipe; nothing if there is none.
 async fn collect(
     from: Option<impl crate::io::AsyncRead>,
     at: &'static Location<'static>,
@@ -304,15 +308,15 @@ macro_rules! pipe_of_child {
 }
 
 pipe_of_child! {
-    /// What a child reads. Dropped, it is closed.
+    /// The standard input of a child. Dropping it closes it.
     ChildStdin, io::PipeWriter, Assume::Writable
 }
 pipe_of_child! {
-    /// What a child writes.
+    /// The standard output of a child.
     ChildStdout, io::PipeReader, Assume::Nothing
 }
 pipe_of_child! {
-    /// The errors a child writes.
+    /// The standard error of a child.
     ChildStderr, io::PipeReader, Assume::Nothing
 }
 

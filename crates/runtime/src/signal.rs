@@ -1,6 +1,6 @@
-//! Signals of the operating system, received as events of a descriptor. They are the process's: every
-//! listener of a signal is told of each, in every runtime. Once a signal has been listened for, its
-//! default action (ending the process, say) stays off.
+//! Signals of the operating system, received as events of a descriptor. Signals belong to the
+//! process: every listener of a signal receives each one, in every runtime. Once a signal has been
+//! listened for, its default action (ending the process, for example) stays off.
 
 use std::future::Future;
 use std::io::{self, PipeReader};
@@ -17,13 +17,13 @@ use crate::io::source::{Source, set_nonblocking};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signal {
-    /// SIGHUP: the terminal is gone; daemons read their settings again.
+    /// SIGHUP: the terminal is gone, or a daemon must read its settings again.
     Hangup,
     /// SIGINT: Ctrl-C.
     Interrupt,
     /// SIGQUIT: Ctrl-\.
     Quit,
-    /// SIGTERM: asked to end.
+    /// SIGTERM: the process must end.
     Terminate,
     /// SIGUSR1.
     User1,
@@ -31,12 +31,12 @@ pub enum Signal {
     User2,
     /// SIGCHLD: a child process changed its state.
     Child,
-    /// SIGWINCH: the terminal has another size.
+    /// SIGWINCH: the size of the terminal has changed.
     WindowChange,
 }
 
 impl Signal {
-    /// The system's number for it.
+    /// The system's number of the signal.
     pub fn number(self) -> i32 {
         match self {
             Signal::Hangup => numbers::SIGHUP,
@@ -65,7 +65,7 @@ impl Signal {
 /// ```
 pub fn signal(signal: Signal) -> io::Result<Signals> {
     let (reader, writer) = io::pipe()?;
-    // Both ends: the handler must not block when nobody reads.
+    // Both ends, because the handler must not block when no task reads.
     set_nonblocking(&reader)?;
     set_nonblocking(&writer)?;
     let source = Source::assuming(reader, Assume::Nothing)?;
@@ -88,8 +88,8 @@ pub fn ctrl_c() -> impl Future<Output = io::Result<()>> {
     async move { signal(Signal::Interrupt)?.recv_at(at).await }
 }
 
-/// The signals of one kind, as they come. Those that come while nobody waits are kept, though the
-/// system itself may count several of one kind as one.
+/// The received signals of one kind. Those that arrive while no task waits are kept, though the
+/// system itself may combine several of one kind into one.
 #[derive(Debug)]
 pub struct Signals {
     source: Source<PipeReader>,

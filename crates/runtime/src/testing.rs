@@ -1,5 +1,5 @@
-//! A scheduler for tests: stepped by hand, with a clock that moves when told or jumps when all are
-//! idle, answers put in for calls, and a trace of everything that happened.
+//! A scheduler for tests: it is stepped by hand, its clock moves on request or jumps when no task
+//! is ready, calls can get injected answers, and a trace records everything that happened.
 
 mod simulation;
 
@@ -30,7 +30,7 @@ pub use crate::time_travel::capture::{
 };
 pub use simulation::{Answer, Machine, Receipt, Simulation};
 
-/// Runs tasks step by step, on a virtual clock, and notes what happens.
+/// Runs tasks step by step, on a virtual clock, and records what happens.
 ///
 /// ```
 /// use tiffany::testing::TestScheduler;
@@ -69,7 +69,7 @@ impl TestScheduler {
         TestScheduler::with(Builder::new())
     }
 
-    /// A scheduler with these settings. The clock starts at [`Time::ZERO`], UUIDs are counted.
+    /// A scheduler with these settings. The clock starts at [`Time::ZERO`], and UUIDs are counted.
     pub fn with(settings: Builder) -> TestScheduler {
         let answers = Answers::default();
         let mut settings = settings.handler(Injected(Rc::clone(&answers)));
@@ -77,7 +77,7 @@ impl TestScheduler {
         TestScheduler::build(settings, answers)
     }
 
-    /// A scheduler that notes nothing and answers nothing, so that tasks take the short ways they take
+    /// A scheduler without a trace and injected answers, so that tasks take the same fast paths as
     /// in production.
     pub fn unwatched(settings: Builder) -> TestScheduler {
         TestScheduler::build(settings, Answers::default())
@@ -92,7 +92,7 @@ impl TestScheduler {
         TestScheduler { runtime, first_run: None, answers, trace: Vec::new() }
     }
 
-    /// A scheduler whose runs keep the rules of durable ones.
+    /// A scheduler whose runs follow the rules of durable runs.
     pub fn durable_rules(mut settings: Builder) -> TestScheduler {
         settings.mode = Mode::Durable;
         TestScheduler::with(settings)
@@ -126,31 +126,31 @@ impl TestScheduler {
         run
     }
 
-    /// Answers a call with a value from now on: a custom call or an effect by its name, any other by
-    /// its tag. The call then never reaches the kernel or the host.
+    /// Answers a call with this value from now on: a custom call or an effect by its name, any
+    /// other call by its tag. The call then never reaches the kernel or the host.
     pub fn inject<T: Clone + 'static>(&mut self, call: &str, value: T) {
         self.inject_with(call, move |_| Reply::Value(Value::new(value.clone())));
     }
 
-    /// Answers a call with what the closure makes of it.
+    /// Answers a call with the result of a closure from now on.
     pub fn inject_with(&mut self, call: &str, answer: impl Fn(&SystemCall) -> Reply + 'static) {
         self.answers.borrow_mut().insert(call.into(), Rc::new(answer));
     }
 
-    /// Gives the next ready task one turn. `false`: nobody is ready.
+    /// Runs one turn of the next ready task. Returns `false` if no task is ready.
     pub fn step(&mut self) -> bool {
         let stepped = self.runtime.step();
         self.trace.append(&mut self.runtime.events);
         stepped
     }
 
-    /// Gives turns until nobody is ready. The clock stands still.
+    /// Runs turns until no task is ready. The clock does not move.
     pub fn step_until_idle(&mut self) {
         while self.step() {}
     }
 
-    /// Lets so much time pass: from timer to timer, each fired at its own time, with turns until nobody is
-    /// ready after each.
+    /// Advances the clock by this duration: each timer fires at its own time, with turns until no
+    /// task is ready after each.
     pub fn advance(&mut self, by: Duration) {
         self.step_until_idle();
         let end = self.now().checked_add(by).unwrap_or(self.now());
@@ -162,19 +162,20 @@ impl TestScheduler {
         self.step_until_idle();
     }
 
-    /// Sets the clock, which never goes back. Timers that are due then fire at the next step.
+    /// Sets the clock, which never goes back. Timers that are due fire at the next step.
     pub fn set_clock(&mut self, time: Time) {
         if let Clock::Virtual(now) = &self.runtime.host.clock {
             now.set(now.get().max(time));
         }
     }
 
-    /// The clock.
+    /// The present time of the clock.
     pub fn now(&self) -> Time {
         self.runtime.host.clock.now()
     }
 
-    /// Runs a future to its end, with the clock jumping ahead whenever all are idle.
+    /// Runs a future as the root of a run until the run is finished, with the clock jumping ahead
+    /// whenever no task is ready.
     #[track_caller]
     pub fn run<F>(&mut self, root: F) -> Result<F::Output, RunError>
     where
@@ -185,7 +186,7 @@ impl TestScheduler {
         self.finish(run)
     }
 
-    /// The same for a root that can fail.
+    /// Runs a root that can fail until the run is finished, like [`run`](TestScheduler::run).
     #[track_caller]
     pub fn try_run<F, T, E>(&mut self, root: F) -> Result<T, RunError>
     where
@@ -197,7 +198,7 @@ impl TestScheduler {
         self.finish(run)
     }
 
-    /// Runs a run to its end, with the clock jumping ahead whenever all are idle.
+    /// Runs a run until it is finished, with the clock jumping ahead whenever no task is ready.
     #[track_caller]
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
         self.step_until_round_ends();
@@ -206,7 +207,7 @@ impl TestScheduler {
         result
     }
 
-    /// The same for a run of any value, or until `stop` says so.
+    /// Runs a run with any value until it is finished, or until `stop` returns true.
     pub(crate) fn drive(
         &mut self,
         at: &'static Location<'static>,
@@ -230,38 +231,38 @@ impl TestScheduler {
         while self.runtime.in_round() && self.step() {}
     }
 
-    /// The state of a task of the first run, while that is known.
+    /// The state of a task of the first run, unless it was forgotten.
     pub fn task_state(&self, tid: Tid) -> Option<TaskState> {
         self.first_run.and_then(|run| self.task_state_in(run, tid))
     }
 
-    /// The state of a task of any run, while that is known.
+    /// The state of a task of any run, unless it was forgotten.
     pub fn task_state_in(&self, run: RunId, tid: Tid) -> Option<TaskState> {
         self.runtime.run_of(run).and_then(|run| run.task_state(tid))
     }
 
-    /// All tasks of a run that are known.
+    /// All known tasks of a run.
     pub fn tasks(&self, run: RunId) -> Vec<TaskInfo> {
         self.runtime.run_of(run).map_or(Vec::new(), |run| run.tasks())
     }
 
-    /// What a run passed over so far.
+    /// The counts of things that a run ignored so far.
     pub fn counts(&self, run: RunId) -> Counts {
         self.runtime.run_of(run).map_or(Counts::default(), |run| run.counts())
     }
 
-    /// The runtime, for what this has no method for.
+    /// The runtime, for whatever has no method here.
     pub fn runtime(&mut self) -> &mut Runtime {
         &mut self.runtime
     }
 
-    /// Everything that happened so far.
+    /// The trace so far.
     pub fn trace(&self) -> Trace<'_> {
         Trace(&self.trace)
     }
 }
 
-/// What happened, one line for each event.
+/// A trace, displayed with one line for each event.
 #[derive(Clone, Copy)]
 pub struct Trace<'a>(&'a [Event]);
 
@@ -278,7 +279,7 @@ impl fmt::Display for Trace<'_> {
     }
 }
 
-/// A line of the trace, without what the rules of this process take out.
+/// A line of the trace, after redaction by the rules of this process.
 fn shown_event(event: &Event) -> String {
     match &event.kind {
         EventKind::Called { id, call, .. } => {
@@ -288,7 +289,7 @@ fn shown_event(event: &Event) -> String {
     }
 }
 
-/// The outermost handler: answers what a test has put in an answer for.
+/// The outermost handler: answers the calls for which a test has injected answers.
 struct Injected(Answers);
 
 impl Handler for Injected {

@@ -1,4 +1,4 @@
-//! Times and sizes as people type and read them.
+//! Durations, moments and sizes as people type and read them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tiffany_kernel::Time;
 use crate::clock::Clock;
 use tiffany_records::request::parse_moment;
 
-/// A number and its unit.
+/// Splits a text into a number and its unit.
 fn number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
@@ -15,7 +15,7 @@ fn number(text: &str) -> Option<(f64, &str)> {
     Some((number, unit.trim()))
 }
 
-/// A time: `90s`, `15m`, `12h`, `30d` or `2w`.
+/// Parses a duration: `90s`, `15m`, `12h`, `30d` or `2w`.
 pub fn time(text: &str) -> Result<Duration, String> {
     let seconds = number(text).and_then(|(number, unit)| {
         let seconds = match unit {
@@ -32,7 +32,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
     seconds.ok_or_else(|| "it takes a number and a unit, such as 90s, 15m, 12h, 30d or 2w".into())
 }
 
-/// A time as [`time`] reads it, in its largest whole unit: `90s`, `2m`.
+/// Formats a duration in the form that [`time`] parses, in its largest whole unit: `90s`, `2m`.
 pub fn span(time: Duration) -> String {
     let millis = time.as_millis();
     let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
@@ -44,7 +44,8 @@ pub fn span(time: Duration) -> String {
     }
 }
 
-/// A moment, as the log writes it or its beginning; or so long ago, as [`time`] reads it.
+/// Parses a moment in the form of the log, or the beginning of one; or a duration before now, in
+/// the form of [`time`].
 pub fn moment(text: &str) -> Result<Time, String> {
     let ago = || {
         let ago = time(text).ok()?;
@@ -56,7 +57,7 @@ pub fn moment(text: &str) -> Result<Time, String> {
         .ok_or_else(|| "it takes a moment in UTC, such as 2026-11-05T09:41:00Z, or how long ago: 15m, 12h or 30d".into())
 }
 
-/// A size: `500kB`, `20MB` or `1GB`.
+/// Parses a size: `500kB`, `20MB` or `1GB`.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let bytes = number(text).and_then(|(number, unit)| {
         let factor = match unit.to_ascii_lowercase().as_str() {
@@ -72,12 +73,12 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "it takes a number and a unit, such as 500kB, 20MB or 1GB".into())
 }
 
-/// A length of time for people, in two units at most: `1m05s`.
+/// Formats a duration for display, in at most two units: `1m05s`.
 pub fn age(seconds: u64) -> String {
     tiffany_records::wait_reason::age(seconds)
 }
 
-/// How long it was from a moment of the log to another one.
+/// The duration from a moment of the log to another one, for display.
 pub fn since(started: &str, until: Time) -> String {
     match parse_moment(started) {
         Some(then) => age(until.saturating_since(then).as_secs()),
@@ -85,7 +86,7 @@ pub fn since(started: &str, until: Time) -> String {
     }
 }
 
-/// A length for people.
+/// Formats a size for display.
 pub fn size(bytes: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB"];
     let (mut value, mut unit) = (bytes as f64, 0);

@@ -1,7 +1,7 @@
-//! The watchdog: one thread for the whole process that notices tasks which keep their turn for long. It
-//! sleeps while no runtime is awake.
+//! The watchdog: one thread for the whole process that reports tasks which keep their turn for
+//! long. It sleeps while no runtime is awake.
 //!
-//! This file has `unsafe` code because a line of source is told to another thread by its address.
+//! This file has `unsafe` code because source lines are passed to another thread by address.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +15,8 @@ use tiffany_kernel::{ErrorKind, RunId, Site, TaskRef, Tid, Uuid, panic_text};
 
 use tiffany_log::sync::{Condvar, Mutex, MutexGuard};
 
-/// What a thread is doing, for the watchdog to look at. Written at every turn, so it is a few words.
+/// What a thread is doing, for the watchdog to read. It is written at every turn, so it is a few
+/// words.
 #[derive(Default)]
 pub(crate) struct Pulse {
     turns: AtomicU64,
@@ -27,30 +28,31 @@ pub(crate) struct Pulse {
     outside: Mutex<Option<Outside>>,
 }
 
-/// Code of the program that runs outside turns, such as what reads the input of a run.
+/// Code of the program that runs outside turns, such as code that reads the input of a run.
 pub(crate) enum Outside {
     /// On the thread of the loop.
     Loop {
-        /// The run that it belongs to, if there is one.
+        /// The run that it belongs to, if any.
         run: Option<RunId>,
-        /// What it makes.
+        /// What the code produces.
         what: String,
     },
-    /// An async step or a callback of it, on the thread that all of them share. Written whenever one is resumed, so it is
-    /// not made for people yet.
+    /// An async step or a callback of it, on the thread that all of them share. It is written
+    /// whenever one is resumed, so it is not formatted yet.
     AsyncStep { name: &'static str, key: Arc<str> },
-    /// A callback on that thread which belongs to no step.
+    /// A callback on that thread that belongs to no step.
     Callback,
 }
 
 /// How often the time for a turn may be doubled.
 const MAX_DOUBLINGS: u32 = 20;
 
-/// No task has this number: the loop is at work itself.
+/// The number of no task: the loop itself is working.
 const NOBODY: u64 = 0;
 
 impl Pulse {
-    /// The pulse of this thread. Threads that run tasks are few, so theirs are kept as long as the process lives.
+    /// The pulse of this thread. Few threads run tasks, so pulses are kept for the life of the
+    /// process.
     pub(crate) fn of_this_thread() -> &'static Pulse {
         static ALL: Mutex<Vec<&'static Pulse>> = Mutex::new(Vec::new());
         thread_local! {
@@ -72,14 +74,14 @@ impl Pulse {
         self.spawned_at.store(std::ptr::from_ref(spawned_at).cast_mut(), Ordering::Relaxed);
     }
 
-    /// What the thread does from now on, it does for no task.
+    /// Notes that the thread's work belongs to no task from now on.
     #[inline]
     pub(crate) fn end_turns(&self) {
         self.tid.store(NOBODY, Ordering::Relaxed);
         self.count();
     }
 
-    /// Lets code of the program run outside turns, which is watched as a turn is.
+    /// Runs code of the program outside turns, and watches it like a turn.
     pub(crate) fn outside_turns<T>(&self, outside: Outside, code: impl FnOnce() -> T) -> T {
         struct End<'a>(&'a Pulse, u64);
         impl Drop for End<'_> {
@@ -95,7 +97,7 @@ impl Pulse {
         code()
     }
 
-    /// Code of the program begins to run outside turns, on a thread that has no turns.
+    /// Notes that code of the program begins to run outside turns, on a thread that has no turns.
     pub(crate) fn begin_outside(&self, outside: Option<Outside>) {
         if let Some(outside) = outside {
             drop(self.outside.lock().replace(outside));
@@ -108,7 +110,7 @@ impl Pulse {
         self.tid.load(Ordering::Relaxed) != NOBODY || self.outside.lock().is_some()
     }
 
-    /// One thread writes, so this needs no atomic addition.
+    /// Only one thread writes, so this needs no atomic addition.
     #[inline]
     fn count(&self) {
         self.turns.store(self.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -126,22 +128,23 @@ impl Pulse {
     }
 }
 
-/// A task that has kept its turn for long, or code of the program that has run for long outside turns.
+/// A task that has kept its turn for long, or code of the program that has run for long outside
+/// turns.
 #[derive(Clone, Debug)]
 pub struct StuckTask {
     /// Its run.
     pub run: RunId,
-    /// The identity of that, if it is durable.
+    /// The UUID of the run, if it is durable.
     pub uuid: Option<Uuid>,
     /// Its number; 0 for code outside turns.
     pub tid: Tid,
-    /// Its name, if it has one. Code outside turns is named after what it makes.
+    /// Its name, if it has one. Code outside turns is named after what it produces.
     pub name: Option<String>,
     /// The line that spawned it.
     pub spawned_at: Option<Site>,
     /// The line of the last call that returned on its thread.
     pub last_call: Option<Site>,
-    /// For how long it has had its turn, at least.
+    /// How long it has had its turn, at least.
     pub running_for: Duration,
     /// Whether it is an async step or a callback, which keeps the thread that all async steps share.
     pub is_async_step: bool,
@@ -186,23 +189,23 @@ impl fmt::Display for StuckTask {
     }
 }
 
-/// What is done about a stuck task. It is called on a thread of its own.
+/// Handles a stuck task. It is called on a thread of its own.
 pub(crate) type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 
 /// A turn that took so long that the watchdog reported it.
 #[derive(Clone, Debug)]
 pub(crate) struct Long {
     pub(crate) task: StuckTask,
-    /// When it was seen first.
+    /// When it was first noticed.
     pub(crate) since: SystemTime,
-    /// The task has its turn no longer.
+    /// Whether the turn has ended.
     pub(crate) is_over: bool,
-    /// Whose turn it is, among those that share a list.
+    /// The watched runtime or thread that it belongs to, among those that share a list.
     by: usize,
 }
 
 impl Long {
-    /// How long one runs that is not over is told as of now.
+    /// Updates how long an unfinished turn has lasted.
     fn measure(&mut self) {
         if let Some(running_for) = self.since.elapsed().ok().filter(|_| !self.is_over) {
             self.task.running_for = running_for;
@@ -210,7 +213,7 @@ impl Long {
     }
 }
 
-/// The last such turns of a runtime, for those who ask while its loop does not answer.
+/// The most recent long turns of a runtime, for requests that the loop does not answer.
 #[derive(Default)]
 pub(crate) struct LongTurns(Mutex<VecDeque<Long>>);
 
@@ -227,7 +230,7 @@ impl LongTurns {
         turns.push_back(Long { task, since, is_over: false, by });
     }
 
-    /// The last one of these is over, if it was not.
+    /// Marks the last turn of this watched runtime as ended.
     fn end(&self, by: usize) {
         if let Some(last) = self.0.lock().iter_mut().rev().find(|turn| turn.by == by) {
             last.measure();
@@ -235,7 +238,7 @@ impl LongTurns {
         }
     }
 
-    /// The oldest first.
+    /// All long turns, the oldest first.
     pub(crate) fn list(&self) -> Vec<Long> {
         let mut turns = self.0.lock();
         turns.iter_mut().for_each(Long::measure);
@@ -243,23 +246,23 @@ impl LongTurns {
     }
 }
 
-/// Whether the lines that the pulse has are those of the task's own code.
+/// Whether the lines in the pulse are those of the task's own code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lines {
     Tell,
-    /// Its code is in another language, and they are those of what drives it.
+    /// Its code is in another language, and the lines are those of the Rust code that runs it.
     Mislead,
 }
 
-/// Interrupts the code of the thread that it was made on, if the language allows that. It is given what says whether the
-/// turn that is meant still lasts.
+/// Interrupts the code of the thread that it was made on, if the language can do that. Its argument
+/// returns whether the turn in question still lasts.
 pub type Interrupter = Arc<dyn Fn(&dyn Fn() -> bool) + Send + Sync>;
 
-/// Is called with a turn that takes too long when it is noticed, and with nothing when it is over. It runs on the
-/// watchdog's thread.
+/// Called with a turn that takes too long when it is noticed, and with `None` when it has ended. It
+/// runs on the watchdog's thread.
 pub(crate) type NoteTurn = Box<dyn Fn(Option<&StuckTask>) + Send + Sync>;
 
-/// What is done about a turn that takes longer than a run may keep it.
+/// The limit of turns, and what happens to a turn that exceeds it.
 pub(crate) struct TurnLimit {
     pub(crate) limit: Duration,
     pub(crate) note: NoteTurn,
@@ -275,18 +278,18 @@ pub(crate) struct Watched {
     lines: Lines,
     awake: AtomicBool,
     turn_limit: Mutex<Option<Arc<TurnLimit>>>,
-    /// A turn that took too long was noted, and that it is over was not.
+    /// Whether a long turn was noted whose end was not noted yet.
     is_noted: AtomicBool,
-    /// A thread is about to interrupt a turn.
+    /// Whether a thread is about to interrupt a turn.
     is_interrupting: AtomicBool,
     /// The last turn that was interrupted, or was to be.
     interrupted: Mutex<Option<StuckTask>>,
     names: Mutex<BTreeMap<(RunId, Tid), String>>,
-    /// What durable runs are called, and how often their turns may take twice as long.
+    /// The UUIDs of durable runs, and how often the limit of their turns was doubled.
     uuids: Mutex<BTreeMap<RunId, (Uuid, u32)>>,
 }
 
-/// A runtime is awake while this lives.
+/// While this value lives, a runtime is awake.
 pub(crate) struct Awake(Arc<Watched>);
 
 impl Watched {
@@ -314,13 +317,13 @@ impl Watched {
         }
     }
 
-    /// What tells it from the others.
+    /// A key that is different for each watched runtime.
     fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
 
-    /// Code begins to run outside turns, on a thread that has no turns. `None`: it belongs to what the last one belonged
-    /// to.
+    /// Notes that code begins to run outside turns, on a thread that has no turns. `None`: it
+    /// belongs to what the previous code belonged to.
     pub(crate) fn begin_outside(&self, outside: Option<Outside>) {
         self.pulse.begin_outside(outside);
     }
@@ -330,17 +333,17 @@ impl Watched {
         *self.turn_limit.lock() = Some(Arc::new(limit));
     }
 
-    /// The last turn that was interrupted, once.
+    /// The last turn that was interrupted; returned once.
     pub(crate) fn take_interrupted(&self) -> Option<StuckTask> {
         self.interrupted.lock().take()
     }
 
-    /// Tells the watchdog what a durable run is called.
+    /// Sets the UUID of a durable run.
     pub(crate) fn run_begins(&self, run: RunId, uuid: Uuid) {
         self.uuids.lock().insert(run, (uuid, 0));
     }
 
-    /// Doubles the time that a run's tasks may keep their turns, as often as `times` says.
+    /// Doubles the limit of a run's turns this number of times.
     pub(crate) fn double_turns(&self, run: RunId, times: u32) {
         if let Some((_, doublings)) = self.uuids.lock().get_mut(&run) {
             *doublings = times;
@@ -355,12 +358,12 @@ impl Watched {
         Some(limit.saturating_mul(1 << doublings.min(MAX_DOUBLINGS)))
     }
 
-    /// The run is forgotten.
+    /// Forgets a run.
     pub(crate) fn run_ends(&self, run: RunId) {
         self.uuids.lock().remove(&run);
     }
 
-    /// Tells the watchdog what a task is called; `None`: it is over.
+    /// Sets the name of a task; `None`: the task has ended.
     pub(crate) fn name(&self, run: RunId, tid: Tid, name: Option<&str>) {
         match name {
             Some(name) => self.names.lock().insert((run, tid), name.into()),
@@ -368,24 +371,24 @@ impl Watched {
         };
     }
 
-    /// Begins to watch, until the answer is dropped.
+    /// Begins to watch, until the returned value is dropped.
     pub(crate) fn watch(self: &Arc<Self>) -> Awake {
         dog().watched.lock().push(Arc::clone(self));
         self.wake();
         Awake(Arc::clone(self))
     }
 
-    /// The runtime is about to sleep: no turn can last meanwhile.
+    /// Notes that the runtime is about to sleep: no turn can last meanwhile.
     pub(crate) fn sleep(&self) {
         self.awake.store(false, Ordering::SeqCst);
     }
 
-    /// The runtime is awake again. The watchdog is woken only if it sleeps too.
+    /// Notes that the runtime is awake again. The watchdog is woken only if it sleeps too.
     pub(crate) fn wake(&self) {
         self.awake.store(true, Ordering::SeqCst);
         let dog = dog();
         if dog.asleep.swap(false, Ordering::SeqCst) {
-            // With the lock held, so that the watchdog is not between its look and its wait.
+            // With the lock held, so that the watchdog is not between its check and its wait.
             let _watched = dog.watched.lock();
             dog.bell.notify_one();
         }
@@ -406,7 +409,7 @@ impl Drop for Awake {
     }
 }
 
-/// The one watchdog.
+/// The watchdog of the process.
 #[derive(Default)]
 struct Dog {
     watched: Mutex<Vec<Arc<Watched>>>,
@@ -419,11 +422,11 @@ struct Seen {
     turn: u64,
     since: Instant,
     reported: bool,
-    /// How often the turn was over its limit.
+    /// How often the turn was beyond its limit.
     overruns: u32,
 }
 
-/// The watchdog of this process, or none yet.
+/// The watchdog of this process, if it was started.
 static DOG: AtomicPtr<Dog> = AtomicPtr::new(std::ptr::null_mut());
 
 fn dog() -> &'static Dog {
@@ -436,7 +439,7 @@ fn dog() -> &'static Dog {
     let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
     match DOG.compare_exchange(std::ptr::null_mut(), place, success, failure) {
         Ok(_) => {
-            // Without a thread there is no watchdog, and nothing else suffers.
+            // Without a thread there is no watchdog; nothing else depends on it.
             let thread = std::thread::Builder::new().name("tiffany-watchdog".into());
             let _ = thread.spawn(|| new.patrol());
             new
@@ -446,14 +449,14 @@ fn dog() -> &'static Dog {
     }
 }
 
-/// In a process that was forked there is no watchdog, and its lock may be held by a thread that is not there. The next one who needs one
-/// gets another.
+/// Called in a process that was forked. It has no watchdog, and the lock may be held by a thread
+/// that does not exist here. The next runtime starts another watchdog.
 pub(crate) fn forked() {
     DOG.store(std::ptr::null_mut(), Ordering::Release);
 }
 
 impl Dog {
-    /// Looks at all runtimes that are awake, again and again.
+    /// Checks all runtimes that are awake, repeatedly.
     fn patrol(&self) {
         let mut seen: BTreeMap<usize, Seen> = BTreeMap::new();
         let mut watched = self.watched.lock();
@@ -497,7 +500,7 @@ impl Dog {
                 let look = (one.patience / 4).max(Duration::from_millis(5));
                 next_look = Some(next_look.map_or(look, |soonest: Duration| soonest.min(look)));
             }
-            // What is done about them is user code, which may start a runtime itself.
+            // The reaction is user code, which may start a runtime itself.
             MutexGuard::unlocked(&mut watched, || {
                 reports.into_iter().for_each(|(one, stuck)| one.report(stuck));
                 overruns.into_iter().for_each(|(one, turn)| one.overrun(turn));
@@ -511,8 +514,8 @@ impl Dog {
         }
     }
 
-    /// Nobody is awake: sleeps until somebody is. Both sides say what they do before they look at the
-    /// other, so one of them sees it.
+    /// Sleeps until a runtime is awake. Both sides announce what they do before they check the
+    /// other, so that one of them sees it.
     fn sleep(&self, watched: &mut MutexGuard<'_, Vec<Arc<Watched>>>) {
         self.asleep.store(true, Ordering::SeqCst);
         match watched.iter().any(|one| one.awake.load(Ordering::SeqCst)) {
@@ -523,7 +526,8 @@ impl Dog {
 }
 
 impl Watched {
-    /// Whose turn it is. Nobody leaves meanwhile, so that the end of the turn is not missed.
+    /// Finds out whose turn it is. The end of the turn is not missed, because it can't be noted
+    /// meanwhile.
     fn notice(&self, running_for: Duration) -> StuckTask {
         let stuck = self.task(running_for);
         self.turns.add(self.key(), stuck.clone());
@@ -566,7 +570,7 @@ impl Watched {
         StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for, is_async_step }
     }
 
-    /// A turn that took too long is over.
+    /// Notes that a turn that took too long has ended.
     fn unnote(&self) {
         if self.is_noted.swap(false, Ordering::SeqCst)
             && let Some(limit) = self.turn_limit.lock().clone()
@@ -575,8 +579,8 @@ impl Watched {
         }
     }
 
-    /// A turn takes longer than it may, or one that did is over. Tasks of durable runs have such a limit, and code
-    /// outside turns, which no run is held for.
+    /// Handles a turn that exceeds its limit, or its end. Tasks of durable runs have such a limit,
+    /// and so has code outside turns, but no run is held for the latter.
     fn overrun(self: &Arc<Self>, turn: Option<(u64, StuckTask)>) {
         let Some(limit) = self.turn_limit.lock().clone() else { return };
         let Some((turn, stuck)) = turn else { return self.unnote() };
@@ -596,7 +600,8 @@ impl Watched {
             return; // The last attempt still waits for the interpreter.
         }
         let one = Arc::clone(self);
-        // On a thread of its own: it may have to wait for the interpreter, and there is one watchdog for all.
+        // On a thread of its own, because it may have to wait for the interpreter, and there is one
+        // watchdog for all.
         let interrupt = move || {
             interrupt(&|| one.pulse.turns.load(Ordering::SeqCst) == turn);
             one.is_interrupting.store(false, Ordering::SeqCst);
@@ -607,8 +612,8 @@ impl Watched {
         }
     }
 
-    /// What is done about it is user code, which may wait for whatever the task holds. There is one watchdog for all, so
-    /// it has a thread of its own.
+    /// Reports a stuck task. The report is user code, which may wait for anything the task holds.
+    /// There is one watchdog for all, so this runs on a thread of its own.
     fn report(&self, stuck: StuckTask) {
         let on_stuck = Arc::clone(&self.on_stuck);
         let report = move || {

@@ -9,15 +9,16 @@ from typing import TypeVar, Unpack
 
 from tiffany import _core
 from tiffany._arguments import check_names, close_unbegun
-from tiffany._settings import Settings
+from tiffany._settings import DEFAULTS, RuntimeSettings, shows_settings
 from tiffany.durable._run import check_durable
 from tiffany.durable._runtime import Runtime
 
 _T = TypeVar("_T")
 
 
+@shows_settings(RuntimeSettings)
 async def arun(
-    program: _core._Program[_T], *, id: str | None = None, **settings: Unpack[Settings]
+    program: _core._Program[_T], *, id: str | None = None, **settings: Unpack[RuntimeSettings]
 ) -> _T:
     """Runs a program inside the current asyncio event loop and returns its value.
 
@@ -44,7 +45,7 @@ async def arun(
     from tiffany._aio.shared import guest_of
 
     try:
-        check_names("tiffany.arun()", settings, ("id", *Settings.__annotations__))
+        check_names("tiffany.arun()", settings, ("id", *DEFAULTS))
         wal = settings.get("wal")
         check_durable(wal, id)
         value: _T

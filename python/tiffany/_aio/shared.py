@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import os
 import threading
 from collections.abc import Generator
@@ -14,7 +13,7 @@ from typing import Any
 
 from tiffany._aio.guest import Guest
 from tiffany._arguments import path, several
-from tiffany._settings import Settings
+from tiffany._settings import DEFAULTS, RuntimeSettings
 from tiffany.durable import _workflows
 from tiffany.durable._runtime import Runtime
 from tiffany.errors import OtherLoopError, OtherSettingsError, WrongThreadError
@@ -23,7 +22,7 @@ from tiffany.errors import OtherLoopError, OtherSettingsError, WrongThreadError
 class _Shared:
     """A runtime, and the number of its users."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RuntimeSettings) -> None:
         self.settings = _compared(settings)
         self.process = os.getpid()
         self.guest = Guest(Runtime(**settings))
@@ -38,7 +37,7 @@ class _Shared:
     def is_foreign(self) -> bool:
         return self.process != os.getpid()
 
-    def check(self, directory: str, settings: Settings) -> None:
+    def check(self, directory: str, settings: RuntimeSettings) -> None:
         """Raises an error if the runtime does not match these settings."""
         if self.guest.loop is not asyncio.get_running_loop():
             raise OtherLoopError(
@@ -70,23 +69,19 @@ def _renew_lock() -> None:
 
 os.register_at_fork(after_in_child=_renew_lock)
 
-_DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(Runtime).parameters.items()
-    if name not in ("wal", "workflows")
-}
 
-
-def _compared(settings: Settings) -> dict[str, Any]:
+def _compared(settings: RuntimeSettings) -> dict[str, Any]:
     """Returns the settings that all users of a shared runtime must have in common. Workflows are
     added to the existing ones.
     """
-    asked: dict[str, Any] = {**_DEFAULTS, **settings}
-    return {name: asked[name] for name in _DEFAULTS}
+    asked: dict[str, Any] = {**DEFAULTS, **settings}
+    return {name: asked[name] for name in DEFAULTS if name not in ("wal", "workflows")}
 
 
 @contextlib.contextmanager
-def guest_of(directory: str | os.PathLike[str], settings: Settings) -> Generator[Guest, None, None]:
+def guest_of(
+    directory: str | os.PathLike[str], settings: RuntimeSettings
+) -> Generator[Guest, None, None]:
     """Returns the runtime of a directory, driven by the running event loop. It stays open while a
     call uses it.
     """
@@ -130,7 +125,7 @@ def _close_left(key: str) -> None:
     del _BY_DIRECTORY[key]
 
 
-def _found(key: str, settings: Settings) -> _Shared:
+def _found(key: str, settings: RuntimeSettings) -> _Shared:
     """Returns the runtime of a directory, opening it if necessary."""
     _close_left(key)
     shared = _BY_DIRECTORY.get(key)

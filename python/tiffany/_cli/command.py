@@ -4,14 +4,13 @@ handles Python files.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import signal
 import sys
 import traceback
 from types import ModuleType, TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import tiffany
 from tiffany import _core
@@ -20,7 +19,8 @@ from tiffany._cli import captured as _captured
 from tiffany._cli import program_file as _program_file
 from tiffany._cli.asking import Asking
 from tiffany._cli.program_file import ProgramFileError
-from tiffany.durable import _runtime, _workflows
+from tiffany._settings import DEFAULTS, RuntimeSettings, core_settings
+from tiffany.durable import _workflows
 from tiffany.errors import TiffanyError
 
 # Tells the process that this one becomes that it has been through this.
@@ -60,9 +60,9 @@ class Host:
             started = _program_file.call(function, name, given)
             env_given = {key: parsed(text) if json else text for key, text in env.items()}
             settings = _settings(module, env_given)
-            settings.pop("wal", None)
+            settings["wal"] = wal
             asking = Asking(questions)
-            show(run_asking(started, asking, wal, id, settings), json)
+            show(run_asking(started, asking, id, settings), json)
             asking.tell_if_denied()
         except SystemExit as ended:
             return exit_code(ended)
@@ -94,7 +94,7 @@ class Host:
             message = f"loading {file!r} ended with {type(error).__name__}"
             raise ProgramFileError("TFY0074", message, "mend the file") from None
         settings = _settings(module, {})
-        return _runtime.settings(_workflows.Functions(settings.pop("workflows", ())), **settings)
+        return core_settings(_workflows.Functions(settings.get("workflows", ())), settings)
 
     def test(
         self, *, app: str, out: str | os.PathLike[str], name: str, fixture: str, made_by: str
@@ -110,13 +110,12 @@ class Host:
 def run_asking(
     program: Any,
     asking: Asking,
-    wal: str | os.PathLike[str] | None,
     id: str | None,
-    settings: dict[str, Any],
+    settings: RuntimeSettings,
 ) -> Any:
     """Runs a program as ``tiffany.run`` does, and handles the questions that it asks people."""
     try:
-        runtime = tiffany.Runtime(wal=wal, **settings)
+        runtime = tiffany.Runtime(**settings)
     except BaseException:
         close_unbegun(program)
         raise
@@ -125,18 +124,19 @@ def run_asking(
         return runtime.run(program, id=id)
 
 
-def _settings(module: ModuleType, env: dict[str, Any]) -> dict[str, Any]:
+def _settings(module: ModuleType, env: dict[str, Any]) -> RuntimeSettings:
     """Returns the runtime settings of a file, from ``tiffany_settings``, and the environment given
     on the command line.
     """
     given = getattr(module, "tiffany_settings", {})
-    known = inspect.signature(tiffany.Runtime).parameters
-    wrong = [key for key in given if key not in known] if isinstance(given, dict) else [given]
+    wrong = [key for key in given if key not in DEFAULTS] if isinstance(given, dict) else [given]
     if wrong:
         message = f"`tiffany_settings` has {wrong[0]!r}, which is nothing that a runtime takes"
         next_step = "make it a dict with keyword arguments of `tiffany.Runtime`"
         raise ProgramFileError("TFY0074", message, next_step)
-    return {**given, "env": {**(given.get("env") or {}), **env}}
+    settings = cast(RuntimeSettings, {**given})
+    settings["env"] = {**(given.get("env") or {}), **env}
+    return settings
 
 
 def fix_hash_seed() -> None:

@@ -23,6 +23,7 @@ from tiffany._core import (
 )
 from tiffany._records import Backoff, Chunk, Doubt, Paused, Queue, Run, Status
 from tiffany._retention import Retention
+from tiffany._settings import RuntimeSettings
 from tiffany.durable._control import Connection, connect
 from tiffany.durable._run import run
 from tiffany.durable._runtime import Runtime
@@ -62,6 +63,7 @@ __all__ = [
     "Retention",
     "Run",
     "Runtime",
+    "RuntimeSettings",
     "Saga",
     "SendMessage",
     "StateMachine",

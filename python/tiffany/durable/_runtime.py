@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import atexit
 import inspect
-import os
 import sys
 import uuid as _uuid
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from typing import Any, TypeVar, TypeVarTuple, Unpack, overload
 
 from tiffany import _arguments, _core, _retention
 from tiffany._activity import Subscription
 from tiffany._approvals import Approval, OpenApproval
-from tiffany._arguments import bad, check_no_running_loop, close_unbegun, known_names_only
-from tiffany._records import Chunk, Doubt, Paused, Queue, Run, RunLike, doubt, paused_run
+from tiffany._arguments import bad, check_no_running_loop, close_unbegun
+from tiffany._records import Doubt, Paused, Run, RunLike, doubt, paused_run
 from tiffany._retention import Collected, Compacted, Pruned, Retention
+from tiffany._settings import RuntimeSettings, core_settings, takes_settings
 from tiffany.durable import _control, _workflows
 from tiffany.durable._control import _NOTHING, Connection
 from tiffany.durable._state_machines import StateMachine
@@ -35,20 +34,7 @@ class Runtime:
     With ``wal`` it has a log in that directory and can run durable programs. Unfinished runs in the
     directory are resumed when the runtime is created.
 
-    - ``workflows`` are functions that runs can be started from, in addition to those decorated with
-      ``@workflow``.
-    - ``queues`` are the queues that steps can use, each a `Queue` or the number of steps that may
-      run at once.
-    - ``on_chunk`` is called with the partial results of steps.
-    - ``record`` says which calls are recorded: ``"every"`` call, or only the ``"outward"`` ones,
-      which is enough to resume a run.
-    - ``snapshot_every`` is the number of records after which the log of a run of state machines
-      starts again with a snapshot (see `state_machine`); 0 means never.
-    - ``retention`` are rules about finished runs, which are applied every ``retention_every``
-      seconds (see `tiffany.retention`).
-    - ``redact`` are rules that remove secrets from everything that is recorded, such as ``"field
-      password"``, ``r"pattern sk-\\w+"`` or ``"env STRIPE_KEY"``; see the chapter "Redaction" of
-      the book.
+    `RuntimeSettings` describes all settings.
 
     >>> import tempfile
     >>> from tiffany import step, workflow
@@ -68,60 +54,15 @@ class Runtime:
     6
     """
 
-    @known_names_only("tiffany.Runtime()")
-    def __init__(
-        self,
-        *,
-        wal: str | os.PathLike[str] | None = None,
-        workflows: Iterable[Callable[..., Any]] = (),
-        queues: Mapping[str, Queue | int] | None = None,
-        on_chunk: Callable[[Chunk], Any] | None = None,
-        record: Literal["every", "outward"] = "every",
-        snapshot_every: int = 10_000,
-        retention: Iterable[Retention] = (),
-        retention_every: float | timedelta = 60.0,
-        redact: Iterable[str] = (),
-        env: Mapping[str, Any] | None = None,
-        handlers: Sequence[_core._Handler] | None = None,
-        name: str | None = None,
-        end: Literal["all", "root"] = "all",
-        limits: Mapping[str, Any] | None = None,
-        run_limits: Mapping[str, Any] | None = None,
-        cancel_grace: float | timedelta | None = None,
-        policy: Literal["fifo", "priority", "dependency"] = "fifo",
-        threads: int = 4,
-        step_slots: int = 1024,
-        clock: Literal["system", "virtual"] = "system",
-    ) -> None:
-        self._functions = _workflows.Functions(workflows)
+    @takes_settings("tiffany.Runtime()")
+    def __init__(self, **settings: Unpack[RuntimeSettings]) -> None:
+        wal = settings.get("wal")
+        self._functions = _workflows.Functions(settings.get("workflows", ()))
         # Programs without asyncio do not pay for it.
         shared = sys.modules.get("tiffany._aio.shared")
         if shared is not None and wal is not None:
             shared.close_left(wal)
-        self._core = _core.Runtime(
-            settings(
-                self._functions,
-                wal=wal,
-                queues=queues,
-                on_chunk=on_chunk,
-                record=record,
-                snapshot_every=snapshot_every,
-                retention=retention,
-                retention_every=retention_every,
-                redact=redact,
-                env=env,
-                handlers=handlers,
-                name=name,
-                end=end,
-                limits=limits,
-                run_limits=run_limits,
-                cancel_grace=cancel_grace,
-                policy=policy,
-                threads=threads,
-                step_slots=step_slots,
-                clock=clock,
-            )
-        )
+        self._core = _core.Runtime(core_settings(self._functions, settings))
 
     def __enter__(self) -> Runtime:
         return self
@@ -430,87 +371,3 @@ class Runtime:
         one.
         """
         return Connection(self._core.control())
-
-
-def _rules(redact: Iterable[str]) -> list[str]:
-    """Returns redaction rules as a list; Rust parses them."""
-    rules = _arguments.several("redact", redact)
-    for rule in rules:
-        if not isinstance(rule, str):
-            raise bad(f"a rule of `redact` is a text, not of the type {type(rule).__name__}")
-    return rules
-
-
-def settings(
-    functions: _workflows.Functions,
-    *,
-    wal: str | os.PathLike[str] | None = None,
-    queues: Mapping[str, Queue | int] | None = None,
-    on_chunk: Callable[[Chunk], Any] | None = None,
-    record: Literal["every", "outward"] = "every",
-    snapshot_every: int = 10_000,
-    retention: Iterable[Retention] = (),
-    retention_every: float | timedelta = 60.0,
-    redact: Iterable[str] = (),
-    env: Mapping[str, Any] | None = None,
-    handlers: Sequence[_core._Handler] | None = None,
-    name: str | None = None,
-    end: Literal["all", "root"] = "all",
-    limits: Mapping[str, Any] | None = None,
-    run_limits: Mapping[str, Any] | None = None,
-    cancel_grace: float | timedelta | None = None,
-    policy: Literal["fifo", "priority", "dependency"] = "fifo",
-    threads: int = 4,
-    step_slots: int = 1024,
-    clock: Literal["system", "virtual"] = "system",
-) -> dict[str, Any]:
-    """Converts the settings of a runtime to the form that Rust takes."""
-    if record not in ("every", "outward"):
-        raise bad(f'a run records "every" call or the "outward" ones, not {record!r}')
-    if on_chunk is not None and not callable(on_chunk):
-        raise bad(f"`on_chunk` is a function that is given a Chunk, not {on_chunk!r}")
-    kept = _retention.rules(_arguments.several("retention", retention))
-    if kept and wal is None:
-        raise bad("`retention` is about the runs of a log, and there is none", "give `wal` too")
-    every = _arguments.seconds("`retention_every`", retention_every)
-    if every < 0.001:
-        raise bad(f"`retention_every` is 0.001 seconds or more, not {retention_every!r}")
-    durable = {
-        "wal": None if wal is None else _arguments.path("wal", wal),
-        "functions": functions,
-        "queues": {
-            key: _queue(key, queue)
-            for key, queue in _arguments.mapping("queues", queues or {}).items()
-        },
-        "on_chunk": on_chunk,
-        "outward_only": record == "outward",
-        "snapshot_every": snapshot_every,
-        "retention": kept,
-        "retention_every": every,
-    }
-    return {
-        "redact": _rules(redact),
-        "env": None if env is None else _arguments.mapping("env", env),
-        "handlers": None if handlers is None else _arguments.several("handlers", handlers),
-        "name": name,
-        "end": end,
-        "limits": None if limits is None else _arguments.mapping("limits", limits),
-        "run_limits": None if run_limits is None else _arguments.mapping("run_limits", run_limits),
-        "cancel_grace": cancel_grace,
-        "policy": policy,
-        "threads": threads,
-        "step_slots": step_slots,
-        "clock": clock,
-        "durable": durable,
-    }
-
-
-def _queue(name: object, queue: Queue | int) -> tuple[int | None, tuple[int, float] | None]:
-    if isinstance(queue, int) and not isinstance(queue, bool):
-        queue = Queue(concurrency=queue)
-    if not isinstance(queue, Queue):
-        raise bad(
-            f"the queue {name!r} is a Queue, or how many steps it allows at once, not {queue!r}"
-        )
-    rate = None if queue.starts is None else (queue.starts, float(queue.per))
-    return queue.concurrency, rate

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tiffany._arguments import check_names
-from tiffany._settings import ReplaySettings
-from tiffany.durable import _runtime, _workflows
+from tiffany._settings import ReplaySettings, core_settings
+from tiffany.durable import _workflows
 
 
 def program(
@@ -17,4 +17,4 @@ def program(
     ``@workflow``.
     """
     check_names(what, settings, ["wal", "workflows", *ReplaySettings.__annotations__])
-    return _runtime.settings(_workflows.Functions(workflows), **settings)
+    return core_settings(_workflows.Functions(workflows), settings)

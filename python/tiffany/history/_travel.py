@@ -15,7 +15,7 @@ from typing import Any, Unpack
 from tiffany import _core
 from tiffany._arguments import whole
 from tiffany._records import RunLike
-from tiffany._settings import ReplaySettings
+from tiffany._settings import ReplaySettings, shows_settings
 from tiffany.history._program import program
 
 
@@ -100,6 +100,7 @@ class TimeTravel:
     30
     """
 
+    @shows_settings(ReplaySettings)
     def __init__(
         self,
         run: RunLike,

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from tiffany import _core
 from tiffany._arguments import several
 from tiffany._records import RunLike
-from tiffany._settings import ReplaySettings
+from tiffany._settings import ReplaySettings, shows_settings
 from tiffany.history._program import program
 
 
@@ -75,6 +75,7 @@ class Trial:
     proposal: Proposal | None
 
 
+@shows_settings(ReplaySettings)
 def check(
     wal: str | os.PathLike[str],
     runs: Iterable[RunLike] | None = None,
@@ -105,6 +106,7 @@ def check(
     return [Checked(_uuid.UUID(run), id, name, error) for run, id, name, error in checked]
 
 
+@shows_settings(ReplaySettings)
 def try_(
     run: RunLike,
     *,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TypeVar, Unpack
 
 from tiffany import _core
-from tiffany._settings import RunSettings
+from tiffany._settings import RunSettings, shows_settings
 from tiffany.durable._run import run as _run
 from tiffany.testing._crashes import Attempt, Report, Seen, crash_everywhere
 from tiffany.testing._golden import GoldenLog
@@ -27,6 +27,7 @@ from tiffany.testing._scheduler import Run, Scheduler, TaskInfo
 _T = TypeVar("_T")
 
 
+@shows_settings(RunSettings)
 def run(program: _core._Program[_T], **settings: Unpack[RunSettings]) -> _T:
     """Runs a program as `tiffany.run` does, but with a virtual clock: when no task is ready, it
     jumps to the next timer. The clock starts in 1970, and random numbers and UUIDs are the same in

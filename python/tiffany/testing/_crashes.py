@@ -10,9 +10,8 @@ from typing import Any, Unpack
 
 from tiffany import _core
 from tiffany._arguments import bad
-from tiffany._settings import RunSettings
+from tiffany._settings import RunSettings, core_settings, shows_settings
 from tiffany.durable import _workflows
-from tiffany.durable._runtime import settings as core_settings
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,7 @@ class Quiet(_workflows.Functions):
         pass
 
 
+@shows_settings(RunSettings)
 def crash_everywhere(
     workflow: Any,
     /,
@@ -137,7 +137,7 @@ def crash_everywhere(
         "function": name,
         "id": id,
         "input": given,
-        "settings": core_settings(Quiet([function]), **settings),
+        "settings": core_settings(Quiet([function]), settings),
         "messages": [(float(after), to, _core._encode(value)) for after, to, value in messages],
         "answer": None if answer is None else _answering(answer),
         "world": world,

@@ -15,10 +15,9 @@ from typing import Any, Unpack
 
 from tiffany import _core
 from tiffany._records import RunLike
-from tiffany._settings import RunSettings
+from tiffany._settings import RunSettings, core_settings
 from tiffany.durable import _workflows
 from tiffany.durable._run import run
-from tiffany.durable._runtime import settings as core_settings
 from tiffany.errors import DivergedError, GoldenLogError
 from tiffany.testing._crashes import Quiet
 
@@ -150,7 +149,7 @@ class GoldenLog:
         functions: list[_workflows.Function],
         settings: RunSettings,
     ) -> None:
-        known = core_settings(Quiet(functions), **settings)
+        known = core_settings(Quiet(functions), settings)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         _core._capture(known, wal, run, list(redact), list(leave), self.path)
 
@@ -178,7 +177,7 @@ class GoldenLog:
 
     def _replay(self, functions: list[_workflows.Function], settings: RunSettings) -> None:
         self._first()
-        known = core_settings(Quiet(functions), **settings)
+        known = core_settings(Quiet(functions), settings)
         try:
             _core._replay(known, self.path)
         except DivergedError as error:

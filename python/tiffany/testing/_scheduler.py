@@ -9,8 +9,7 @@ from typing import Any, Unpack
 
 from tiffany import _core
 from tiffany._arguments import check_names
-from tiffany._settings import RunSettings
-from tiffany.durable._runtime import settings as core_settings
+from tiffany._settings import RunSettings, core_settings, shows_settings
 from tiffany.durable._workflows import Functions
 from tiffany.errors import BadArgumentError
 
@@ -58,6 +57,7 @@ class Scheduler:
     7
     """
 
+    @shows_settings(RunSettings)
     def __init__(
         self,
         *programs: Any,
@@ -72,7 +72,7 @@ class Scheduler:
         self._answers = _Answers()
         # The outermost one: what a program handles itself is not the test's business.
         settings["handlers"] = [*(settings.get("handlers") or []), self._answers]
-        self._core = _core._Scheduler(core_settings(Functions(), **settings))
+        self._core = _core._Scheduler(core_settings(Functions(), settings))
         self._core.set_clock(now.timestamp() if isinstance(now, datetime) else now)
         self._runs: list[Run] = []
         for program in programs:

@@ -1,5 +1,5 @@
-//! Approve: a question to a person, which waits until it is answered, withdrawn or over its time. Who is asked, and
-//! what the question is, is the host's business.
+//! Approve: a question to a person. The task waits until it is answered, withdrawn or timed out.
+//! The host decides who is asked and what the question contains.
 
 use crate::call::{Asking, CallKind, Reply};
 use crate::calls::Answer;
@@ -31,7 +31,7 @@ impl Run {
         Answer::Later(Wait::Approval { timer })
     }
 
-    /// A person answered. One who comes too late is counted.
+    /// Delivers a person's answer. An answer that comes too late is counted.
     pub(crate) fn decided(&mut self, at: CallRef, answer: Result<Value, TaskError>) {
         let calls = self.tasks.get(at.slot as usize).and_then(|task| task.calls());
         match calls.and_then(|calls| calls.wait_of(at.call)) {
@@ -48,7 +48,7 @@ impl Run {
         }
     }
 
-    /// Nobody answered in time.
+    /// Times the question out.
     pub(crate) fn unanswered(&mut self, slot: u32, call: CallId) {
         self.record(slot, |run| RecordKind::Woken(run.call_ref(slot, call)));
         self.stop_asking(slot, call, None);
@@ -62,7 +62,7 @@ impl Run {
         self.answer(slot, call, Reply::Error(error));
     }
 
-    /// Nobody waits for the answer any more.
+    /// Withdraws the question, because its task no longer waits for the answer.
     pub(crate) fn stop_asking(&mut self, slot: u32, call: CallId, timer: Option<u32>) {
         timer.into_iter().for_each(|timer| self.timers.disarm(timer));
         self.hope.externals -= 1;

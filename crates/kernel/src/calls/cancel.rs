@@ -1,5 +1,5 @@
-//! Cancel and KillTask: asking a task to stop. What it waits for is withdrawn at once; its coroutine is
-//! unwound at its next turn.
+//! Cancel and KillTask: cancelling a task. The calls it waits in are withdrawn at once; its
+//! coroutine is unwound at its next turn.
 
 use crate::call::Reply;
 use crate::calls::Answer;
@@ -33,7 +33,7 @@ impl Run {
         Answer::Now(Reply::Flag(alive))
     }
 
-    /// Tasks in the order they were spawned in. Slots are reused, so their order says nothing.
+    /// Sorts tasks by spawn order. Slots are reused, so their numbers don't tell the order.
     pub(crate) fn in_spawn_order(&self, slots: impl Iterator<Item = u32>) -> Vec<u32> {
         let mut slots: Vec<u32> = slots.collect();
         slots.sort_by_key(|slot| self.tasks[*slot as usize].tid);
@@ -55,7 +55,7 @@ impl Run {
         }
     }
 
-    /// Withdraws what a task waits for and lines it up to be unwound.
+    /// Withdraws the calls that a task waits in and queues the task to be unwound.
     pub(crate) fn begin_cancel(&mut self, slot: u32) {
         self.withdraw_all(slot);
         let task = &mut self.tasks[slot as usize];
@@ -80,15 +80,15 @@ impl Run {
         }
     }
 
-    /// Ends all tasks now: none has another turn, so nothing that their cleanup does can keep the run alive.
-    /// Names those that were left.
+    /// Ends all tasks now. No task gets another turn, so no cleanup can keep the run alive. Returns
+    /// the names of the tasks that were left.
     pub fn force_end(&mut self) -> String {
         let is_left = |(_, task): &(usize, &Task)| !task.state().is_terminal();
         let left = self.tasks.iter().filter(is_left).map(|(slot, _)| slot as u32);
         let left = self.in_spawn_order(left);
         let named = self.name_some(left.iter().copied());
         for slot in left {
-            // The end of one task may have been the end of another one.
+            // Ending one task may have ended this one too.
             let state = self.tasks.get(slot as usize).map(Task::state);
             let Some(state) = state.filter(|state| !state.is_terminal()) else { continue };
             if let TaskState::Suspended | TaskState::Blocked(_) = state {
@@ -104,7 +104,7 @@ impl Run {
         named
     }
 
-    /// A cancelled task has had all the time it may have for its cleanup.
+    /// Handles the end of the time that a cancelled task has for its cleanup.
     pub(crate) fn end_grace(&mut self, slot: u32, tid: Tid) {
         if let Some(task) = self.tasks.get(slot as usize)
             && task.tid == tid
@@ -115,7 +115,7 @@ impl Run {
         }
     }
 
-    /// The run has taken longer than it may.
+    /// Handles the end of the run's time limit.
     pub(crate) fn over_time(&mut self) {
         let limit = self.rare.limits.max_time.unwrap_or_default();
         self.record(self.root().slot, |_| RecordKind::OverTime);

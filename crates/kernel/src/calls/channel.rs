@@ -1,4 +1,5 @@
-//! Channels: messages in the order they were sent, to receivers in the order they came.
+//! Channels: messages in the order in which they were sent, to receivers in the order in which they
+//! began to wait.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -15,17 +16,17 @@ use crate::waiters::{Place, WaitList, Waiter};
 /// A queue of messages between tasks.
 pub(crate) struct Channel {
     pub(crate) id: u64,
-    /// What its messages are called, if they come to the run from outside.
+    /// The name of its messages, if they come from outside the run.
     pub(crate) name: Option<Rc<str>>,
     capacity: usize,
-    /// Messages that were delivered and not taken, by the order in which they had left.
+    /// Messages that were delivered but not taken, by the position at which they had left.
     returned: VecDeque<(u64, Value)>,
     messages: VecDeque<Value>,
     /// How many messages have left.
     left: u64,
     pub(crate) receivers: WaitList,
     pub(crate) senders: WaitList,
-    /// What the waiting senders want to send.
+    /// The messages of the senders that wait.
     outgoing: BTreeMap<CallId, Value>,
     pub(crate) sender_handles: u32,
     pub(crate) receiver_handles: u32,
@@ -36,7 +37,7 @@ impl Channel {
         self.returned.len() + self.messages.len() < self.capacity
     }
 
-    /// The next place in the order of leaving.
+    /// The next position in the order in which messages leave.
     fn next_order(&mut self) -> u64 {
         self.left += 1;
         self.left
@@ -66,7 +67,7 @@ impl Run {
         self.object_ref(slot, id)
     }
 
-    /// The channel that messages to the run of this name go through. Both its ends are the run's own.
+    /// The channel for messages to the run under this name. The run itself has both ends.
     fn inbox(&mut self, name: &Rc<str>) -> ObjectRef {
         if let Some(inbox) = self.rare.inboxes.get(name) {
             return *inbox;
@@ -87,7 +88,7 @@ impl Run {
         self.receive(me, id, inbox)
     }
 
-    /// Somebody outside sent the run a message.
+    /// Delivers a message that was sent to the run from outside.
     pub(crate) fn deliver(&mut self, name: &Rc<str>, value: Value) {
         let inbox = self.inbox(name);
         let entry = &mut self.rare.channels[inbox.slot as usize];
@@ -118,7 +119,7 @@ impl Run {
         self.rare.unread
     }
 
-    /// The same, left where they are.
+    /// Copies of the messages from outside that no task has received, by name and in order.
     pub(crate) fn waiting_messages(&self) -> Vec<(Rc<str>, Value)> {
         let inboxes = self.rare.inboxes.iter();
         let all = inboxes.flat_map(|(name, inbox)| {
@@ -129,7 +130,7 @@ impl Run {
         all.collect()
     }
 
-    /// The messages from outside that nobody has taken, by name and in order.
+    /// Takes the messages from outside that no task has received, by name and in order.
     pub(crate) fn take_messages(&mut self) -> Vec<(Rc<str>, Value)> {
         let mut all = Vec::new();
         for (name, inbox) in self.rare.inboxes.clone() {
@@ -204,13 +205,13 @@ impl Run {
         Ok(Answer::Later(Wait::Receive { channel: slot, place }))
     }
 
-    /// Takes the oldest message; a sender that waits for room then has it.
+    /// Takes the oldest message. A waiting sender gets the room.
     fn next_message(&mut self, slot: u32) -> Option<(u64, Value)> {
         let entry = &mut self.rare.channels[slot as usize];
         let message = match (entry.returned.pop_front(), entry.messages.is_empty()) {
             (Some(returned), _) => returned,
             (None, false) => (entry.next_order(), entry.messages.pop_front()?),
-            // A channel without room hands over from sender to receiver.
+            // In a channel without capacity, the sender hands the message to the receiver.
             (None, true) => {
                 let value = self.let_sender_in(slot)?;
                 return Some((self.rare.channels[slot as usize].next_order(), value));
@@ -227,7 +228,7 @@ impl Run {
         Some(message)
     }
 
-    /// Answers the sender that has waited longest; its message is the result.
+    /// Answers the sender that has waited longest, and returns its message.
     fn let_sender_in(&mut self, slot: u32) -> Option<Value> {
         let entry = &mut self.rare.channels[slot as usize];
         let sender = self.waits.pop(&mut entry.senders)?;
@@ -236,8 +237,8 @@ impl Run {
         Some(value)
     }
 
-    /// A message that was delivered but not taken goes back: to the next receiver, or to the front,
-    /// before those that left after it.
+    /// Puts back a message that was delivered but not taken: it goes to the next receiver, or to
+    /// the front, before messages that left after it.
     pub(crate) fn return_message(&mut self, message: Box<Message>) {
         let Ok(slot) = self.find_channel(message.channel) else { return };
         let entry = &mut self.rare.channels[slot as usize];
@@ -260,7 +261,7 @@ impl Run {
         entry.outgoing.remove(&call);
     }
 
-    /// The last sender is gone: receivers that wait get nothing.
+    /// Closes the channel after its last sender is gone: waiting receivers get no message.
     pub(crate) fn close_senders(&mut self, slot: u32) {
         while let Some(receiver) = self.waits.pop(&mut self.rare.channels[slot as usize].receivers)
         {
@@ -269,7 +270,7 @@ impl Run {
         self.forget_channel(slot);
     }
 
-    /// The receiver is gone: senders that wait get an error.
+    /// Closes the channel after its receiver is gone: waiting senders get an error.
     pub(crate) fn close_receiver(&mut self, slot: u32) {
         let id = self.rare.channels[slot as usize].id;
         while let Some(sender) = self.waits.pop(&mut self.rare.channels[slot as usize].senders) {

@@ -1,5 +1,5 @@
-//! ContinueAs: the run begins anew, from its function with another input. The host does that; here is decided who may ask for
-//! it, and what the run leaves to its successor.
+//! ContinueAs: the run starts again, from its function with another input. The host does that; this
+//! file checks whether the run may, and hands over its unread messages.
 
 use std::rc::Rc;
 
@@ -44,8 +44,8 @@ impl Run {
         Ok(Answer::Later(Wait::Effect))
     }
 
-    /// Ends the root as if it had returned, and gives the messages that nobody has taken, by name and in order. The run has no
-    /// turn after this.
+    /// Ends the root as if it had returned, and returns the messages that no task has received, by
+    /// name and in order. The run has no turn after this.
     pub fn leave(&mut self, port: &Port) -> Vec<(Rc<str>, Value)> {
         let root = self.root().slot;
         self.abandon(root, port);

@@ -1,4 +1,4 @@
-//! Effects, which the host performs, and what they cost.
+//! Effects, which the host executes, and their cost.
 
 use crate::call::{EffectWork, Reply};
 use crate::calls::Answer;
@@ -29,7 +29,7 @@ impl Run {
         Answer::Now(Reply::Unit)
     }
 
-    /// A replay says that the timer of a call was due.
+    /// Fires the timer of a call during replay, as the log says.
     pub(crate) fn complete_timer(&mut self, at: CallRef) {
         let calls = self.tasks.get(at.slot as usize).and_then(|task| task.calls());
         match calls.and_then(|calls| calls.wait_of(at.call)) {
@@ -45,14 +45,14 @@ impl Run {
         }
     }
 
-    /// The timer of a call is due.
+    /// Answers a call whose timer is due.
     pub(crate) fn fire(&mut self, slot: u32, call: CallId) {
         self.hope.timers -= 1;
         self.record(slot, |run| RecordKind::Woken(run.call_ref(slot, call)));
         self.answer(slot, call, Reply::Unit);
     }
 
-    /// The host answers a call it was ordered to look after.
+    /// Delivers the host's answer to a call.
     pub(crate) fn complete_call(&mut self, at: CallRef, result: Result<Value, TaskError>) {
         let calls = self.tasks.get(at.slot as usize).and_then(|task| task.calls());
         match calls.and_then(|calls| calls.wait_of(at.call)) {

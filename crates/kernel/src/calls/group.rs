@@ -19,7 +19,7 @@ pub(crate) struct Group {
     members: BTreeSet<u32>,
     /// The first member that failed, and its error.
     failure: Option<(Tid, TaskError)>,
-    /// Somebody was told of the failure.
+    /// Whether the failure was delivered to a task.
     told: bool,
     pub(crate) waiters: WaitList,
     pub(crate) handle_lives: bool,
@@ -38,7 +38,7 @@ impl Group {
         self.id
     }
 
-    /// A failure nobody was told of.
+    /// A failure that was not delivered to any task.
     pub(crate) fn untold(&self) -> Option<&TaskError> {
         self.failure.as_ref().filter(|_| !self.told).map(|(_, error)| error)
     }
@@ -74,7 +74,7 @@ impl Run {
         }
     }
 
-    /// A group that takes members: its handle lives, and so it will cancel them.
+    /// Finds a group that accepts members: its handle is alive, so they will be cancelled with it.
     pub(crate) fn find_open_group(&self, group: ObjectRef) -> Result<u32, TaskError> {
         let slot = self.find_group(group)?;
         if self.rare.groups[slot as usize].handle_lives {
@@ -103,7 +103,7 @@ impl Run {
         Ok(Answer::Later(Wait::Group { group: slot, place }))
     }
 
-    /// A task with an entry in the side table is over.
+    /// Handles the end of a task that has an entry in the side table.
     pub(crate) fn end_extra(&mut self, task: u32) {
         let Some(extra) = self.rare.extras.get(&task) else { return };
         let (group, resolves) = (extra.group, extra.resolves.clone());
@@ -130,7 +130,7 @@ impl Run {
             }
             self.cancel_members(slot);
         }
-        // Cancelling the others may have ended them all, and so the group.
+        // Cancelling the others may have ended all members, and so the group.
         if self.rare.groups.get(slot as usize).is_some_and(|group| group.members.is_empty()) {
             while let Some(waiter) = self.waits.pop(&mut self.rare.groups[slot as usize].waiters) {
                 let reply = self.rare.groups[slot as usize].reply();
@@ -140,7 +140,8 @@ impl Run {
         }
     }
 
-    /// Somebody who has a member's handle was told of its failure, so the group need not show it.
+    /// Marks the failure of a member as delivered, because a task that has the member's handle
+    /// received it.
     pub(crate) fn told_of_member(&mut self, task: u32) {
         let tid = self.tasks[task as usize].tid;
         let group = self.rare.extras.get(&task).and_then(|extra| extra.group);
@@ -153,7 +154,7 @@ impl Run {
 
     pub(crate) fn cancel_members(&mut self, slot: u32) {
         for member in self.in_spawn_order(self.rare.groups[slot as usize].members()) {
-            // An earlier one's end may have ended this one too.
+            // The end of an earlier member may have ended this one too.
             if self
                 .rare
                 .groups
@@ -165,7 +166,7 @@ impl Run {
         }
     }
 
-    /// Forgets a group nobody can reach any more. A failure nobody was told of is kept.
+    /// Forgets a group that can't be reached any more. A failure that was not delivered is kept.
     pub(crate) fn forget_group(&mut self, slot: u32) {
         let Some(entry) = self.rare.groups.get(slot as usize) else { return };
         if entry.handle_lives || !entry.members.is_empty() {
@@ -174,7 +175,7 @@ impl Run {
         let entry = self.rare.groups.remove(slot as usize);
         if let (false, Some((tid, error))) = (entry.told, entry.failure) {
             match self.slot_of(tid) {
-                // Somebody has its handle, and may still ask.
+                // A task has its handle and may still wait for it.
                 Some(task) => self.tasks[task as usize].marks.clear(Mark::Observed),
                 None => self.keep_unobserved(error),
             }

@@ -1,4 +1,4 @@
-//! ReadWait and WriteWait: the reactor is asked to watch a descriptor.
+//! ReadWait and WriteWait: the reactor watches a descriptor.
 
 use std::os::fd::RawFd;
 

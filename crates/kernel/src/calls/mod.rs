@@ -1,5 +1,5 @@
-//! What each system call does, one file for each family. A call either has its answer at once, or is
-//! registered somewhere and answered later.
+//! The implementation of the system calls, with one file for each family. A call is either answered
+//! at once, or registered and answered later.
 
 mod approve;
 mod cancel;
@@ -27,7 +27,7 @@ use crate::outstanding::Wait;
 use crate::run::Run;
 use crate::value::Value;
 
-/// What comes of a call.
+/// The outcome of performing a call.
 pub(crate) enum Answer {
     Now(Reply),
     Later(Wait),
@@ -45,13 +45,13 @@ impl From<TaskError> for Answer {
     }
 }
 
-/// Lets a call's code use `?` on what can go wrong.
+/// Turns a result into an answer, so that the code of a call can use `?`.
 fn settle(result: Result<Answer, TaskError>) -> Answer {
     result.unwrap_or_else(Answer::from)
 }
 
 impl Run {
-    /// Leads a call to its code.
+    /// Passes a call to its implementation.
     pub(crate) fn dispatch(
         &mut self,
         me: u32,

@@ -18,9 +18,9 @@ pub(crate) struct Promise {
     uuid: Option<Uuid>,
     settled: Option<(Outcome, u64)>,
     pub(crate) waiters: WaitList,
-    /// Read sides that live.
+    /// The number of read sides that are alive.
     pub(crate) futures: u32,
-    /// Whether the write side lives.
+    /// Whether the write side is alive.
     pub(crate) writer: bool,
 }
 
@@ -37,7 +37,7 @@ impl Promise {
         self.uuid
     }
 
-    /// One of an earlier life, which is settled from outside.
+    /// An external promise from an earlier generation of the run.
     pub(crate) fn restored(
         id: u64,
         uuid: Uuid,
@@ -58,7 +58,7 @@ impl Run {
         Answer::Now(Reply::Object(self.add_promise(None)))
     }
 
-    /// Nobody may learn the UUID of a durable run's promise before it is written down.
+    /// In a durable run, the UUID is given out only after the promise is durable.
     pub(crate) fn create_external_promise(&mut self, me: u32, id: CallId, uuid: Uuid) -> Answer {
         let promise = self.add_promise(Some(uuid));
         self.rare.externals.insert(uuid, promise.slot);
@@ -71,7 +71,7 @@ impl Run {
         Answer::Later(Wait::Commit { promise: promise.slot })
     }
 
-    /// The host has written down what a call waited for.
+    /// The reply to a call whose promise is durable now.
     pub(crate) fn committed(&mut self, promise: u32) -> Reply {
         let entry = &self.promises[promise as usize];
         let uuid = entry.uuid.expect("only external promises wait for the log");
@@ -85,7 +85,7 @@ impl Run {
             uuid,
             settled: None,
             waiters: WaitList::default(),
-            // An internal promise's first read side is there from the start.
+            // The first read side of an internal promise exists from the start.
             futures: u32::from(uuid.is_none()),
             writer: true,
         }) as u32;
@@ -117,7 +117,7 @@ impl Run {
         }
     }
 
-    /// Somebody outside settled a promise. The first answer wins.
+    /// Settles a promise from outside. The first answer counts.
     pub(crate) fn settle_external(&mut self, uuid: Uuid, result: Result<Value, TaskError>) {
         let Some(slot) = self.rare.externals.get(&uuid).copied() else {
             self.rare.counts.settled_again += 1;
@@ -132,7 +132,7 @@ impl Run {
         }
     }
 
-    /// Fixes a promise's outcome and tells its waiters.
+    /// Fixes the outcome of a promise and notifies its waiters.
     pub(crate) fn settle(&mut self, slot: u32, result: Result<Value, TaskError>) {
         let ended = self.next_end();
         let outcome = match result {
@@ -149,7 +149,7 @@ impl Run {
         self.forget_promise(slot);
     }
 
-    /// Forgets a promise nobody can reach any more.
+    /// Forgets a promise that can't be reached any more.
     pub(crate) fn forget_promise(&mut self, slot: u32) {
         let promise = &self.promises[slot as usize];
         let unreachable = match promise.uuid {

@@ -1,4 +1,4 @@
-//! Giving back: handles that were dropped, and calls that were withdrawn. Neither has an answer.
+//! Handles that were dropped, and calls that were withdrawn. Neither gets a reply.
 
 use crate::call::Reply;
 use crate::coroutine::Release;
@@ -11,7 +11,7 @@ use crate::run::{Found, Run};
 use crate::task::Mark;
 
 impl Release {
-    /// The run the thing belongs to.
+    /// The run that the handle belongs to.
     pub fn run(&self) -> crate::id::RunId {
         match self {
             Release::Task(task) | Release::Wake(task) => task.run,
@@ -30,7 +30,7 @@ impl Release {
 }
 
 impl Run {
-    /// Takes something back. What belongs to another run goes there by way of the host.
+    /// Releases a handle. The host passes on handles that belong to another run.
     pub fn release(&mut self, release: Release) {
         if release.run() != self.id {
             return self.order(Order::Elsewhere(release));
@@ -113,7 +113,7 @@ impl Run {
         }
     }
 
-    /// Takes a call back, whoever made it.
+    /// Withdraws a call of any task.
     pub fn withdraw_by(&mut self, maker: TaskRef, id: CallId) {
         if maker.run != self.id {
             return self.order(Order::WithdrawElsewhere(maker, id));
@@ -131,8 +131,8 @@ impl Run {
         }
     }
 
-    /// Takes all calls of a task back, the last one first, so that messages go back in their order.
-    /// One at a time, because what one gives back may answer another that is still waiting.
+    /// Withdraws all calls of a task, the last one first, so that messages go back in their order.
+    /// This happens one call at a time, because what one gives back may answer another one.
     pub(crate) fn withdraw_all(&mut self, slot: u32) {
         while let Some(call) = self.tasks[slot as usize].calls_mut().pop() {
             if self.watched() && matches!(call.what, Pending::Waiting(_)) {
@@ -142,7 +142,7 @@ impl Run {
         }
     }
 
-    /// Undoes what a call registered, or gives back what it was answered with.
+    /// Undoes what a call registered, or gives back the reply it got.
     fn withdraw(&mut self, slot: u32, id: CallId, what: Pending) {
         let wait = match what {
             Pending::Waiting(wait) => wait,
@@ -204,7 +204,7 @@ impl Run {
         }
     }
 
-    /// An answer nobody took goes back to where it came from.
+    /// Returns what was in a reply that was not taken to where it came from.
     fn give_back(&mut self, reply: Reply) {
         match reply {
             Reply::Message(message) => self.return_message(message),
@@ -219,7 +219,8 @@ impl Run {
         }
     }
 
-    /// A new object whose maker never learnt of it. Numbers are unique over all kinds.
+    /// Removes a new object whose maker never learned of it. Numbers are unique over all kinds of
+    /// objects.
     fn discard(&mut self, object: ObjectRef) {
         if self.find_promise(object).is_ok() {
             self.release(Release::Future(object));

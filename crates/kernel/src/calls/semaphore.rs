@@ -1,5 +1,5 @@
-//! Semaphores: permits in the order they were asked for, so that a large request is not passed by. A mutex
-//! is one with a single permit.
+//! Semaphores: permits are granted in the order of the requests, so that small requests don't
+//! overtake a large one. A mutex is a semaphore with a single permit.
 
 use std::panic::Location;
 
@@ -11,21 +11,21 @@ use crate::outstanding::Wait;
 use crate::run::Run;
 use crate::waiters::{WaitList, Waiter};
 
-/// So many permits, and those who wait for some.
+/// A number of permits, and the tasks that wait for some.
 pub(crate) struct Semaphore {
     pub(crate) id: u64,
     pub(crate) lock: Lock,
-    /// How many there are in all. Nothing adds to them.
+    /// How many permits there are in all. The number is fixed.
     pub(crate) total: usize,
     /// How many are free.
     pub(crate) permits: usize,
-    /// Who took some last, for reports. A permit may have moved to another task since.
+    /// The task that took permits last, for reports. A permit may have moved to another task since.
     pub(crate) taken: Option<Taken>,
     /// A waiter's item is the number of permits it wants.
     pub(crate) waiters: WaitList,
 }
 
-/// What people call it.
+/// The name of the object in reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lock {
     Semaphore,
@@ -86,13 +86,13 @@ impl Run {
                 id: semaphore.id,
             })));
         }
-        // Tasks that wait for each other's mutexes are a ring.
+        // Tasks that wait for each other's mutexes form a cycle.
         self.waits_changed |= entry.lock == Lock::Mutex;
         let place = self.waits.push(&mut entry.waiters, Waiter { task: me, item, call: id });
         Ok(Answer::Later(Wait::Acquire { semaphore: slot, place }))
     }
 
-    /// Puts permits back and serves those who waited for them, in order.
+    /// Puts permits back and serves the tasks that wait for permits, in order.
     pub(crate) fn return_permits(&mut self, slot: u32, permits: usize) {
         let entry = &mut self.rare.semaphores[slot as usize];
         entry.permits = entry.permits.saturating_add(permits);
@@ -121,7 +121,8 @@ impl Run {
         }
     }
 
-    /// The last handle is gone. A call can still wait, as those of state machines hold none: it gets an error.
+    /// Closes a semaphore after its last handle is gone. A call of a state machine can still wait,
+    /// because state machines hold no handles: it gets an error.
     pub(crate) fn close_semaphore(&mut self, slot: u32) {
         let id = self.rare.semaphores[slot as usize].id;
         while let Some(waiter) = self.waits.pop(&mut self.rare.semaphores[slot as usize].waiters) {

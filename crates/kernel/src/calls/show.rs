@@ -1,4 +1,4 @@
-//! Show: what a task wants those who watch to see. It changes nothing.
+//! Show: something that a task shows to watchers. It changes nothing in the run.
 
 use crate::call::Reply;
 use crate::calls::Answer;

@@ -14,7 +14,7 @@ use crate::timer::Due;
 impl Run {
     pub(crate) fn sleep(&mut self, me: u32, id: CallId, duration: Duration) -> Answer {
         match self.clock.checked_add(duration) {
-            // Even a sleep of no length waits for the timers to be looked at.
+            // A sleep of zero length also waits until the timers are checked.
             Some(deadline) => self.arm_sleep(me, id, deadline),
             None => {
                 let message = format!("a sleep of {duration:?} ends past the end of time");

@@ -1,4 +1,4 @@
-//! Get, Put and Tell touch the task's own store; Ask reads the environment all tasks share.
+//! Get, Put and Tell use the task's own store; Ask reads the environment that all tasks share.
 
 use std::panic::Location;
 use std::rc::Rc;
@@ -68,10 +68,10 @@ impl Run {
         Answer::Later(Wait::Resolve { task, place: self.wait_for_task(task, me, id) })
     }
 
-    /// Starts a task that finds out a key of the environment.
+    /// Starts a task that computes a key of the environment.
     fn resolve(&mut self, me: u32, key: &Rc<str>, at: &'static Location<'static>) -> u32 {
         let Some(entry) = self.env.entry(key) else { unreachable!("the caller found the entry") };
-        // The slot is not known yet; nobody looks at the entry before it is.
+        // The slot is not known yet; the entry is not read before it is.
         let EnvEntry::Unknown(start) = std::mem::replace(entry, EnvEntry::Resolving(u32::MAX))
         else {
             unreachable!("the caller found it unresolved")
@@ -88,7 +88,7 @@ impl Run {
         task
     }
 
-    /// A key of the environment is found out, once for all.
+    /// Stores the computed value of a key of the environment.
     pub(crate) fn resolved(&mut self, task: u32, key: &str) {
         let result = self.tasks[task as usize].end().map(|(outcome, _)| outcome.share());
         self.tasks[task as usize].marks.set(Mark::Observed);

@@ -1,4 +1,4 @@
-//! Wait, Gather and Race, over tasks and promises alike.
+//! Wait, Gather and Race, on tasks and promises.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::task::{Body, Mark, Outcome};
 use crate::value::Value;
 use crate::waiters::{Place, Waiter};
 
-/// What a Gather or a Race waits for.
+/// The items that a Gather or a Race waits for.
 pub(crate) struct WaitSet {
     kind: SetKind,
     claim: Claim,
@@ -27,7 +27,7 @@ enum SetKind {
     Race,
 }
 
-/// One of them, and where the set is registered for it (nowhere, once that is over).
+/// One item, and its place in the list of waiters (none if the item is finished).
 #[derive(Clone, Copy)]
 pub(crate) struct Item {
     pub(crate) on: Found,
@@ -159,7 +159,7 @@ impl Run {
         self.sets.insert(WaitSet { kind, claim, items, pending }) as u32
     }
 
-    /// Tells all who wait for a task that it is over.
+    /// Notifies all waiters of a task that it is finished.
     pub(crate) fn tell_task_waiters(&mut self, task: u32) {
         // A consumed handle forgets the task with its last waiter.
         while let Some(entry) = self.tasks.get(task as usize)
@@ -170,7 +170,7 @@ impl Run {
         }
     }
 
-    /// Tells one waiter that what it waits for is over.
+    /// Notifies one waiter that an item it waits for is finished.
     pub(crate) fn notify(&mut self, waiter: Waiter, over: Found) {
         let Waiter { task, item, call } = waiter;
         let calls = self.tasks[task as usize].calls();
@@ -188,7 +188,7 @@ impl Run {
         self.answer(task, call, answer);
     }
 
-    /// One item of a set is over; the answer is there if that decides the set.
+    /// Handles the end of one item of a set. Returns the answer if the end of this item decides it.
     fn item_over(&mut self, me: u32, set: u32, item: u32) -> Option<Reply> {
         let entry = &mut self.sets[set as usize];
         entry.items[item as usize].place = Place::NONE;
@@ -212,7 +212,7 @@ impl Run {
         }
     }
 
-    /// Takes a set apart: it waits for nothing any more.
+    /// Removes a set and all its registrations.
     pub(crate) fn leave_set(&mut self, set: u32) -> Vec<Found> {
         let set = self.sets.remove(set as usize);
         for item in &set.items {
@@ -248,7 +248,7 @@ impl Run {
         }
     }
 
-    /// Its place in the order of all ends, if it is over.
+    /// The position of an item in the order in which tasks and promises ended, if it has ended.
     fn ended(&self, on: Found) -> Option<u64> {
         self.outcome(on).map(|(_, ended)| ended)
     }
@@ -257,7 +257,7 @@ impl Run {
         self.outcome(on).is_some_and(|(outcome, _)| outcome.is_failure())
     }
 
-    /// What came of something that is over.
+    /// The result of an item that has ended.
     fn result(&mut self, on: Found, claim: Claim) -> Result<Value, TaskError> {
         match on {
             Found::Task(slot) => {
@@ -290,7 +290,7 @@ impl Run {
         }
     }
 
-    /// A task's last waiters may be about to be told.
+    /// Forgets a task unless waiters are still to be notified.
     fn reclaim_unless_waited_for(&mut self, slot: u32) {
         if self.tasks[slot as usize].waiters.is_empty() {
             self.reclaim(slot);
@@ -304,7 +304,7 @@ impl Run {
         }
     }
 
-    /// The answer of a Gather all of whose items are over.
+    /// The reply to a Gather whose items have all ended.
     fn collect(&mut self, me: u32, items: &[Found], mode: GatherMode, claim: Claim) -> Reply {
         self.merge_logs(me, items);
         match mode {
@@ -321,7 +321,8 @@ impl Run {
         }
     }
 
-    /// Appends what each distinct child told since its spawn to the parent's log, in input order.
+    /// Appends the entries that each distinct child added to its log since its spawn to the
+    /// parent's log, in input order.
     fn merge_logs(&mut self, me: u32, items: &[Found]) {
         let mut told = Vec::new();
         let mut seen = BTreeSet::new();

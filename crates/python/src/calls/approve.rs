@@ -12,7 +12,7 @@ use crate::calls::call::{Op, SystemCall};
 use crate::calls::time::duration;
 use crate::values::{argument, errors, json};
 
-/// What is asked, in a form that may be dropped on any thread.
+/// The question, in a form that can be dropped on any thread.
 pub(crate) struct Asks {
     about: Box<str>,
     payload: Option<Box<str>>,
@@ -27,7 +27,7 @@ impl From<&Asking> for Asks {
 }
 
 impl Asks {
-    /// It as the kernel has it.
+    /// Converts it to the kernel's call.
     pub(crate) fn asking(&self) -> Asking {
         let payload = self.payload.as_deref().map(Into::into);
         Asking { about: (&*self.about).into(), payload, timeout: self.timeout }
@@ -104,7 +104,7 @@ impl Approve {
     }
 }
 
-/// A part of what is asked; `None` if it has none.
+/// Returns a part of the question, or `None`.
 fn part(py: Python<'_>, asks: &Asks, name: &str) -> PyResult<Py<PyAny>> {
     let about = json::decode(py, &asks.about)?;
     about.bind(py).call_method1("get", (name,)).map(Bound::unbind)

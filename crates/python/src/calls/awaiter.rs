@@ -1,8 +1,9 @@
-//! `await call`: an iterator that yields its call once, and returns what it is sent.
+//! `await call`: an iterator that yields its call once and returns the value it is sent.
 //!
-//! It is made for every `await`, so it is a type of the interpreter's own kind and no class of pyo3: with `am_send` the answer goes back
-//! without an exception that carries it, and nothing here can be part of a cycle, so the collector need not know it. That is why there is
-//! `unsafe` in this file.
+//! One is created for every `await`, so it is a raw type of the C API and not a class of pyo3: with
+//! `am_send` the answer is returned without an exception that carries it, and since an awaiter
+//! cannot be part of a cycle, the garbage collector does not track it. This file needs `unsafe` for
+//! that.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -16,20 +17,21 @@ use pyo3::types::PyType;
 use crate::calls::call::SystemCall;
 use crate::values::errors::{Raise, TiffanyError};
 
-/// The iterator: its call, until that was yielded.
+/// The iterator. It holds its call until it has yielded it.
 #[repr(C)]
 struct Awaiter {
     base: ffi::PyObject,
     call: *mut ffi::PyObject,
 }
 
-/// What `__await__` of a call gives.
+/// Returns the iterator for `__await__` of a call.
 #[inline]
 pub(crate) fn awaiter(py: Python<'_>, call: Py<SystemCall>) -> PyResult<Py<PyAny>> {
-    // What becomes of it is told to who awaits it.
+    // The awaiting code learns what becomes of it.
     call.get().made();
     let class = class(py)?;
-    // SAFETY: the type was made below, its objects are `Awaiter`s, and a new one is zeroed. The call's reference moves into it.
+    // SAFETY: the type was created below, its objects are `Awaiter`s, and a new one is zeroed. The
+    // call's reference moves into it.
     unsafe {
         let object = ffi::PyType_GenericAlloc(class.as_ptr().cast(), 0);
         let object = Bound::from_owned_ptr_or_err(py, object)?;
@@ -38,13 +40,14 @@ pub(crate) fn awaiter(py: Python<'_>, call: Py<SystemCall>) -> PyResult<Py<PyAny
     }
 }
 
-/// Yields the call, and then returns what is sent.
+/// Yields the call, and then returns the value that is sent.
 unsafe extern "C" fn send(
     slf: *mut ffi::PyObject,
     value: *mut ffi::PyObject,
     result: *mut *mut ffi::PyObject,
 ) -> ffi::PySendResult {
-    // SAFETY: the interpreter calls this with an object of this type, and with a place for the result, which is a new reference.
+    // SAFETY: the interpreter calls this with an object of this type and a place for the result, which
+    // is a new reference.
     unsafe {
         let call = std::mem::replace(&mut (*slf.cast::<Awaiter>()).call, null_mut());
         if !call.is_null() {
@@ -60,14 +63,15 @@ unsafe extern "C" fn send(
     }
 }
 
-/// What `send` is for Python code. The interpreter calls it by this name under a tracer (a debugger, a coverage tool), and
-/// from Python 3.12 on whenever the answer is not `None`.
+/// The method `send`. The interpreter calls it by name under a tracer (a debugger or a coverage
+/// tool), and since Python 3.12 whenever the answer is not `None`.
 unsafe extern "C" fn send_method(
     slf: *mut ffi::PyObject,
     value: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     let mut result = null_mut();
-    // SAFETY: the interpreter calls this with an object of this type, and wants a new reference or an exception.
+    // SAFETY: the interpreter calls this with an object of this type, and expects a new reference or an
+    // exception.
     unsafe {
         match send(slf, value, &raw mut result) {
             ffi::PySendResult::PYGEN_RETURN => Python::attach(|py| {
@@ -80,16 +84,18 @@ unsafe extern "C" fn send_method(
     }
 }
 
-/// The same for those who do not send: the call, and then the end.
+/// `__next__`: returns the call, and then ends.
 unsafe extern "C" fn next(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the interpreter calls this with an object of this type. Null without an exception is the end.
+    // SAFETY: the interpreter calls this with an object of this type. Null without an exception means
+    // the end.
     unsafe {
         let call = std::mem::replace(&mut (*slf.cast::<Awaiter>()).call, null_mut());
         if call.is_null() { call } else { in_task(call) }
     }
 }
 
-/// The call, if a task awaits it; null with an exception if somebody else than the scheduler runs the coroutine.
+/// Returns the call if a task awaits it, and null with an exception if something other than the
+/// scheduler runs the coroutine.
 #[inline]
 fn in_task(call: *mut ffi::PyObject) -> *mut ffi::PyObject {
     match tiffany::binding::in_task() {
@@ -110,13 +116,14 @@ fn outside(call: *mut ffi::PyObject) -> *mut ffi::PyObject {
 }
 
 unsafe extern "C" fn itself(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the interpreter calls this with an object of this type, and wants a new reference.
+    // SAFETY: the interpreter calls this with an object of this type, and expects a new reference.
     unsafe { ffi::Py_INCREF(slf) };
     slf
 }
 
 unsafe extern "C" fn dealloc(slf: *mut ffi::PyObject) {
-    // SAFETY: nobody has this object any more. Its type is one of the heap's, so it holds a reference to it.
+    // SAFETY: no references to this object are left. Its type is a heap type, to which it holds a
+    // reference.
     unsafe {
         ffi::Py_XDECREF((*slf.cast::<Awaiter>()).call);
         let class = ffi::Py_TYPE(slf);
@@ -152,7 +159,7 @@ fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
             flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION) as u32,
             slots: slots.as_mut_ptr(),
         };
-        // SAFETY: the specification is whole, and the interpreter copies what it keeps of it.
+        // SAFETY: the specification is complete, and the interpreter copies what it keeps of it.
         let made =
             unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec))? };
         Ok::<_, PyErr>(made.cast_into::<PyType>()?.unbind())

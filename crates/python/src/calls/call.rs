@@ -1,5 +1,5 @@
-//! `SystemCall`: what a task yields or awaits. Every call class fills in an `Op`; what is done for it is decided here, in `start`, and what its
-//! answer is in Python, in `answer`.
+//! `SystemCall`: the object that a task yields or awaits. Each call class fills in an `Op`. `start`
+//! begins the call, and `answer` converts its answer to a Python object.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -46,11 +46,11 @@ use crate::values::{approvals, errors, names};
 #[pyclass(frozen, subclass, generic, name = "SystemCall", module = "tiffany")]
 pub(crate) struct SystemCall {
     pub(crate) op: Op,
-    /// Somebody has made it, or sees to it. One that nobody ever made is warned of.
+    /// Whether the call was made. A call that is dropped without having been made causes a warning.
     is_made: AtomicBool,
 }
 
-/// What is asked.
+/// The request.
 pub(crate) enum Op {
     Yield,
     GetTid,
@@ -64,7 +64,7 @@ pub(crate) enum Op {
     KillTask(u64),
     Gather(Vec<Py<PyAny>>, Vec<Target>, GatherMode),
     Race(Vec<Py<PyAny>>, Vec<Target>),
-    /// One of these three, with something among it that is no task yet.
+    /// Wait, gather or race with arguments that have to become tasks first.
     Together(Box<Together>),
     Cancel(Option<Py<Task>>, TaskRef),
     CreatePromise,
@@ -85,34 +85,34 @@ pub(crate) enum Op {
     Send(Option<Py<PyAny>>, ObjectRef, Py<PyAny>),
     #[expect(dead_code, reason = "the handle lives while the call waits")]
     Receive(Option<Py<PyAny>>, ObjectRef),
-    /// The same for `async for`.
+    /// Receives a message for `async for`.
     #[expect(dead_code, reason = "the handle lives while the call waits")]
     NextMessage(Py<PyAny>, ObjectRef),
     CreateSemaphore(usize),
     CreateMutex,
     Acquire(Option<Py<PyAny>>, ObjectRef, usize),
-    /// The same for `async with`.
+    /// Waits for a group at the end of `async with`.
     Enter(Py<PyAny>, ObjectRef),
     CreateGroup,
     JoinGroup(Py<PyAny>, ObjectRef),
-    /// The same after an exception, which is what matters.
+    /// Waits for a group at the end of `async with` after an exception, which takes precedence.
     LeaveGroup(ObjectRef),
     Show(Box<Shown>),
     Charge(u64),
     ReceiveMessage(String),
     Patched(String),
-    /// With these arguments of the run's function.
+    /// Restarts the run's function with these arguments.
     ContinueAs(Py<PyTuple>, Py<PyDict>),
     /// Runs a program in the same task.
     Call(Py<PyAny>),
-    /// One of the user's own, of this class.
+    /// A call of a user-defined class.
     Custom(Py<PyType>),
-    /// One that is done by a future of its own.
+    /// A call that is done by its own future.
     Other(Box<dyn Perform>),
 }
 
 impl Op {
-    /// Shows the collector what a call holds.
+    /// Shows the garbage collector the objects that a call holds.
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Op::Spawn(spawning) => spawning.traverse(visit),
@@ -142,24 +142,24 @@ impl Op {
     }
 }
 
-/// A call that another file of this crate does.
+/// A call that is implemented in another file of this crate.
 pub(crate) trait Perform: Send + Sync {
-    /// Shows the collector what it holds.
+    /// Shows the garbage collector the objects that it holds.
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         let _ = visit;
         Ok(())
     }
 
-    /// What it is called.
+    /// The name of the call.
     fn name(&self, py: Python<'_>) -> String;
 
-    /// It as a call of the kernel, where it is one, for a state machine that wants it.
+    /// Converts it to a call of the kernel for a state machine, if it is one.
     fn request(&self, call: &Bound<'_, SystemCall>) -> PyResult<Option<KernelCall>> {
         let _ = call;
         Ok(None)
     }
 
-    /// Begins it. The line is where the task stands.
+    /// Begins the call. The line is the task's current one.
     fn start(
         &self,
         call: &Bound<'_, SystemCall>,
@@ -168,18 +168,18 @@ pub(crate) trait Perform: Send + Sync {
 }
 
 impl SystemCall {
-    /// A call that somebody wrote down, and is to make.
+    /// Creates a call that the program has to make.
     #[inline]
     pub(crate) fn of(op: Op) -> SystemCall {
         SystemCall { op, is_made: AtomicBool::new(false) }
     }
 
-    /// One that we made ourselves, so nobody need be told if it comes to nothing.
+    /// Creates a call on behalf of the package, which causes no warning if it is never made.
     pub(crate) fn ours(op: Op) -> SystemCall {
         SystemCall { op, is_made: AtomicBool::new(true) }
     }
 
-    /// It is being made, or somebody sees to it.
+    /// Marks the call as made.
     #[inline]
     pub(crate) fn made(&self) {
         self.is_made.store(true, Ordering::Relaxed);
@@ -196,25 +196,26 @@ impl Drop for SystemCall {
 }
 
 thread_local! {
-    /// Programs are being closed: what they yield then is thrown away by Python.
+    /// Whether programs are being closed, in which case Python discards what they yield.
     static CLOSES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Closes programs. Calls that they yield instead of ending are not warned of: that they did not end is what is said.
+/// Closes programs. A call that one of them yields instead of ending causes no warning of its own:
+/// the warning is that the program did not end.
 pub(crate) fn while_closing(close: impl FnOnce()) {
     let was = CLOSES.replace(true);
     close();
     CLOSES.set(was);
 }
 
-/// Warns of a call that a task threw away, at the line where it did. It may have been meant to be awaited.
+/// Warns about a call that a task discarded, at the line where it did: an `await` may be missing.
 #[cold]
 fn never_made(op: &Op) {
     if CLOSES.get() || !binding::in_task() {
         return;
     }
     Python::attach(|py| {
-        // It may be dropped while an exception passes.
+        // It may be dropped while an exception propagates.
         let passing = PyErr::take(py);
         let name = crate::calls::repr::name(py, op);
         let next = ErrorKind::NeverMade.next_step();
@@ -256,7 +257,7 @@ impl SystemCall {
     }
 }
 
-/// Begins what a call asks for.
+/// Begins a call.
 #[inline]
 pub(crate) fn start(
     call: &Bound<'_, SystemCall>,
@@ -282,7 +283,8 @@ pub(crate) fn start(
     })
 }
 
-/// A call that a state machine wants, as the kernel has it. Its answer is all that the state machine gets, so it is one that can be written down.
+/// Converts a call of a state machine to the kernel's call. Its answer must be serializable, since
+/// the state machine keeps nothing else of it.
 pub(crate) fn request(call: &Bound<'_, SystemCall>) -> PyResult<KernelCall> {
     call.get().made();
     let wanted = match &call.get().op {
@@ -307,7 +309,7 @@ pub(crate) fn request(call: &Bound<'_, SystemCall>) -> PyResult<KernelCall> {
     })
 }
 
-/// The call as the kernel has it. Those that are begun in another way have none.
+/// Converts a call to the kernel's call. Returns nothing for calls that begin in another way.
 pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
     let py = call.py();
     let value = |object: &Py<PyAny>| to_value(object.bind(py).clone());
@@ -354,7 +356,7 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::Charge(cost) => KernelCall::Charge(*cost),
         Op::ReceiveMessage(name) => KernelCall::ReceiveMessage(name.as_str().into()),
         Op::Patched(id) => KernelCall::Patched(id.as_str().into(), true),
-        // Who is the root of a durable run makes it in another way; others are refused.
+        // The root of a durable run makes it in another way; other tasks are refused.
         Op::ContinueAs(..) => KernelCall::ContinueAs("{}".into()),
         Op::Custom(_) | Op::Other(_) => {
             let name = call.get_type().name().map_or("custom".into(), |name| name.to_string());
@@ -365,7 +367,7 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
     }
 }
 
-/// The answer of a call as Python has it.
+/// Converts the answer of a call to a Python object.
 pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<PyAny>> {
     let (py, op) = (call.py(), &call.get().op);
     let object = |made: PyResult<Bound<'_, PyAny>>| made.map(Bound::unbind);
@@ -379,7 +381,7 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
         }
         (_, Reply::Unit | Reply::Nothing) => py.None(),
         (Op::Random, Reply::Number(number)) => {
-            // As many bits as a float has.
+            // A float has this many bits.
             return object(((number >> 11) as f64 / (1u64 << 53) as f64).into_bound_py_any(py));
         }
         (Op::Approve(_), Reply::Value(value)) => return approvals::answered(py, value),
@@ -412,7 +414,7 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
         (Op::CreateGroup, Reply::Object(made)) => {
             return object(Group::new(made).into_bound_py_any(py));
         }
-        // `__aexit__` gives it back.
+        // `__aexit__` returns it.
         (Op::Enter(lock, _), Reply::Permits(_)) => lock.clone_ref(py),
         (Op::Acquire(lock, semaphore, _), Reply::Permits(permits)) => {
             let lock = lock.as_ref().map(|lock| lock.clone_ref(py));
@@ -441,10 +443,10 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
     })
 }
 
-/// Any future as something a call waits for.
+/// Wraps any future as a pending call.
 pub(crate) type Boxed = Pin<Box<dyn Future<Output = PyResult<Py<PyAny>>>>>;
 
-/// The value of a wait.
+/// Converts the result of a wait to a Python object.
 pub(crate) fn waited(
     py: Python<'_>,
     result: Result<Value, tiffany::TaskError>,

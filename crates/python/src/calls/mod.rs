@@ -1,4 +1,5 @@
-//! The calls as Python classes, by family. Each class only says what its arguments are and fills in an `Op`.
+//! The call classes, by family. A class defines its arguments and fills in an `Op`; `call.rs` does
+//! the rest.
 
 mod approve;
 pub(crate) mod awaiter;
@@ -26,7 +27,7 @@ use pyo3::types::PyTuple;
 
 use crate::calls::call::{Op, SystemCall};
 
-/// A call class without arguments.
+/// Defines call classes without arguments.
 macro_rules! plain {
     ($($(#[$meta:meta])* $name:ident => $op:expr),+ $(,)?) => {
         $(
@@ -47,7 +48,7 @@ macro_rules! plain {
 use plain;
 pub(crate) use time::duration;
 
-/// Reads what a call was given, for its getters.
+/// Reads an argument of a call, for its getters.
 macro_rules! given {
     ($slf:ident, $pattern:pat => $value:expr) => {
         match &$slf.as_super().op {
@@ -58,7 +59,7 @@ macro_rules! given {
 }
 use given;
 
-/// A call of this class.
+/// Creates a call of this class.
 fn of<C>(class: C, op: Op) -> PyClassInitializer<C>
 where
     C: PyClass<BaseType = SystemCall>,
@@ -123,7 +124,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     twins::add(module)
 }
 
-/// A call of the class that its op has.
+/// Creates a call of the class that belongs to its op.
 pub(crate) fn object(py: Python<'_>, op: Op) -> PyResult<Py<SystemCall>> {
     macro_rules! of {
         ($($pattern:pat => $class:expr),+ $(,)?) => {
@@ -167,7 +168,8 @@ pub(crate) fn object(py: Python<'_>, op: Op) -> PyResult<Py<SystemCall>> {
     )
 }
 
-/// Several arguments, or one that has them: a list, say, or a generator expression. Any other generator is a program.
+/// Returns the arguments, or the items of a single list, tuple or generator expression. Any other
+/// generator is a program.
 fn several(items: &Bound<'_, PyTuple>) -> PyResult<Vec<Py<PyAny>>> {
     if items.len() == 1 {
         let only = items.get_item(0)?;

@@ -1,4 +1,5 @@
-//! Sockets: `listen` and `connect` give calls for listeners and streams; what these do are calls again. For ephemeral runs.
+//! Sockets, for ephemeral runs: `listen` and `connect` return calls whose answers are listeners and
+//! streams, and the methods of these return calls too.
 
 use std::cell::RefCell;
 use std::io;
@@ -20,7 +21,7 @@ use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
 use crate::values::{argument, errors};
 
-/// A call of this name that is done by what this makes.
+/// Creates a call with this name that is done by a future.
 struct Doing<F>(&'static str, F);
 
 impl<F> Perform for Doing<F>
@@ -55,7 +56,7 @@ fn pending(future: impl Future<Output = PyResult<Py<PyAny>>> + 'static) -> PyRes
     Ok(Pending::Future(Box::pin(future)))
 }
 
-/// What the system refused, or the task's own error inside it.
+/// Converts an I/O error to an `OSError`, or to the task's own error if it contains one.
 #[cold]
 fn raised(error: io::Error) -> PyErr {
     Python::attach(|py| {
@@ -77,7 +78,7 @@ enum Connection {
     Unix(UnixStream),
 }
 
-/// Does the same for both kinds of connection.
+/// Calls a method of either kind of connection.
 macro_rules! either {
     ($io:expr, $stream:ident => $do:expr) => {
         match $io {
@@ -153,7 +154,7 @@ impl Listener {
         if let Some(listening) = self.inner.get(py, "listener")?.take()
             && Rc::strong_count(&listening) > 1
         {
-            // A task waits with it, and has to be woken.
+            // A task may be waiting on it and has to be woken.
             let _ = match &*listening {
                 Listening::Tcp(listener) => rustix::net::shutdown(listener, Shutdown::Both),
                 Listening::Unix(listener, _) => rustix::net::shutdown(listener, Shutdown::Both),
@@ -180,7 +181,7 @@ impl Listener {
     }
 }
 
-/// A connection: bytes in, bytes out.
+/// A connection that reads and writes bytes.
 #[pyclass(frozen, module = "tiffany.net")]
 pub(crate) struct Stream {
     inner: OneThread<RefCell<Option<Rc<Open>>>>,
@@ -188,12 +189,12 @@ pub(crate) struct Stream {
 
 struct Open {
     io: Connection,
-    /// What was read beyond a line or a number of bytes.
+    /// Bytes that were read beyond the requested line or number of bytes.
     ahead: RefCell<Vec<u8>>,
 }
 
 impl Open {
-    /// What is there, at most so much; nothing at the end.
+    /// Reads available data up to a limit; nothing at the end of the stream.
     async fn read(&self, most: usize) -> PyResult<Py<PyAny>> {
         let ahead = std::mem::take(&mut *self.ahead.borrow_mut());
         if !ahead.is_empty() {
@@ -204,7 +205,7 @@ impl Open {
         either!(&self.io, stream => stream.read_map(most, bytes).await).map_err(raised)
     }
 
-    /// Reads until `enough` says how many bytes are wanted. `None`: the stream ended before.
+    /// Reads until `enough` returns a number of bytes. Returns `None` if the stream ends before.
     async fn read_until(
         &self,
         enough: impl Fn(&[u8]) -> Option<usize>,
@@ -215,7 +216,7 @@ impl Open {
                 *self.ahead.borrow_mut() = all.split_off(count);
                 return Ok(Some(all));
             }
-            // Kept where the next one finds it, should this one be cancelled.
+            // Kept for the next read, in case this one is cancelled.
             *self.ahead.borrow_mut() = all;
             let more = |part: &[u8]| {
                 self.ahead.borrow_mut().extend_from_slice(part);
@@ -304,7 +305,7 @@ impl Stream {
                 let message = "a stream takes bytes, not text; say `text.encode()`";
                 return Err(TiffanyError::BadArgument.err(data.py(), message));
             }
-            // A memoryview, an array: whatever `bytes` takes.
+            // Anything that `bytes` accepts, such as a memoryview or an array.
             Err(_) => data.py().get_type::<PyBytes>().call1((&data,))?.extract()?,
         };
         let data = std::sync::Arc::new(data);
@@ -352,7 +353,7 @@ impl Stream {
         if let Some(open) = self.inner.get(py, "stream")?.take()
             && Rc::strong_count(&open) > 1
         {
-            // A task waits with it, and has to be woken.
+            // A task may be waiting on it and has to be woken.
             let _ = either!(&open.io, stream => rustix::net::shutdown(stream, Shutdown::Both));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Channels, semaphores, mutexes and groups.
+//! The calls for channels, semaphores, mutexes and groups.
 
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;

@@ -1,4 +1,5 @@
-//! Work outside the loop: coroutines of asyncio, functions on threads and in processes.
+//! The calls for work outside the loop: asyncio coroutines, and functions on threads and in
+//! processes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,18 +14,18 @@ use crate::calls::pending::Pending;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
 
-/// Work that a function of `python/tiffany/_aio/outside.py` begins.
+/// Work that a function in `python/tiffany/_aio/outside.py` starts.
 struct Begun {
     name: &'static str,
     stops: Stops,
     begin: Py<PyAny>,
-    /// What may be begun once only is over with that.
+    /// Whether starting it uses up the call, as with a coroutine.
     once: Option<AtomicBool>,
     in_durable: &'static str,
 }
 
 impl Begun {
-    /// A call whose work is begun by this function of `_outside`, once that has looked at the arguments.
+    /// Creates a call whose work this function of `outside.py` starts, after checking the arguments.
     fn prepared(function: &str, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let prepare = args.py().import("tiffany._aio.outside")?.getattr(function)?;
         Ok(prepare.call1(args)?.unbind())
@@ -51,7 +52,7 @@ impl Perform for Begun {
             let message = "this coroutine was given to asyncio before";
             return Err(TiffanyError::Begun.err(py, message));
         }
-        // Here the context is that of the task.
+        // The context here is the task's.
         let begin = self.begin.bind(py).call0()?.unbind();
         Ok(Pending::Outside(Box::new(Outside::new(call, self.name, self.stops, begin))))
     }
@@ -95,13 +96,13 @@ macro_rules! on_executor {
             #[doc = $doc]
             #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
             pub(crate) struct $name {
-                /// The executor, or `None` for the one that there is for all.
+                /// The executor, or `None` for the shared one.
                 executor: Py<PyAny>,
                 /// The function that is called.
                 function: Py<PyAny>,
-                /// What it is given by position.
+                /// The positional arguments.
                 args: Py<PyTuple>,
-                /// What it is given by name.
+                /// The keyword arguments.
                 kwargs: Option<Py<PyDict>>,
             }
 

@@ -1,5 +1,6 @@
-//! Work that is done outside the loop: coroutines of asyncio, functions on executors. `python/tiffany/_aio/outside.py` begins it; here a task
-//! waits for its end, and a task that is cancelled sees to that end. It knows nothing of loops and executors.
+//! Work outside the loop, as a task waits for it: asyncio coroutines and functions on executors.
+//! `python/tiffany/_aio/outside.py` starts it. A cancelled task cancels its work and waits for the
+//! end. This file knows nothing of event loops and executors.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -18,12 +19,12 @@ use crate::process::session::Process;
 use crate::values::errors;
 use crate::values::value::{from_value, to_value};
 
-/// What the cancelled task waits for.
+/// What a cancelled task waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stops {
-    /// The end of the work, which heeds its cancellation.
+    /// The end of the work, which can be cancelled.
     InTime,
-    /// Nothing: what has begun goes to its end by itself.
+    /// Nothing: work that has started finishes by itself.
     ByItself,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Outside {
     work: Work,
 }
 
-/// The work as Python has it, once it is begun: it has `cancel()`, and `add_done_callback(done)` tells of its end.
+/// The started work: an object with `cancel()` and `add_done_callback(done)`.
 struct Work {
     object: Rc<RefCell<Option<Py<PyAny>>>>,
     process: Process,
@@ -43,7 +44,8 @@ struct Work {
 }
 
 impl Outside {
-    /// Work that the function begins: it is given what is to be called when the work is over, with the future that has its result.
+    /// Creates work that the function starts. The function gets a callback to call at the end of the
+    /// work, with the future that has the result.
     pub(crate) fn new(
         call: &Bound<'_, SystemCall>,
         name: &'static str,
@@ -75,7 +77,7 @@ impl Outside {
         })
     }
 
-    /// The task is cancelled, and so is the work. What the task gets at its yield, in time.
+    /// Cancels the work of a cancelled task. Returns what the task gets at its yield.
     pub(crate) fn cancelled(mut self, py: Python<'_>) -> call::Boxed {
         let work = self.work.cancel(py).filter(|_| self.stops == Stops::InTime);
         let name = self.name;
@@ -86,7 +88,7 @@ impl Outside {
             };
             Python::attach(|py| {
                 let cancelled = errors::cancelled(py);
-                // What went wrong while it ended is not lost.
+                // An exception during the cancellation is not lost.
                 if let Some(Ok(Reply::Error(error)) | Err(error)) = ended {
                     let error = errors::to_python(py, &error);
                     cancelled.value(py).setattr(intern!(py, "__context__"), error.value(py))?;
@@ -107,7 +109,7 @@ fn read(py: Python<'_>, reply: Result<Reply, tiffany::TaskError>) -> PyResult<Py
 
 /// Waits for the end of work that was cancelled.
 fn ending(name: &'static str, work: Py<PyAny>) -> TryCall<Reply> {
-    // No handler has to do with it.
+    // Handlers do not see this call.
     binding::outside(name, Arc::new(()), move |finish| {
         Python::attach(|py| {
             Done::given_to(py, finish, |done| {
@@ -119,7 +121,7 @@ fn ending(name: &'static str, work: Py<PyAny>) -> TryCall<Reply> {
 }
 
 impl Work {
-    /// Cancels it, if it has begun and is not over.
+    /// Cancels the work, if it has started and not finished.
     fn cancel(&mut self, py: Python<'_>) -> Option<Py<PyAny>> {
         let is_over = std::mem::replace(&mut self.is_over, true);
         if is_over || !self.process.is_current() {
@@ -145,7 +147,7 @@ impl Drop for Work {
 #[pyclass(frozen, name = "_Done", module = "tiffany._core")]
 struct Done(Mutex<(Option<Finish>, Cancel)>, Process);
 
-/// What it means that the work was cancelled.
+/// Returns the error for work that was cancelled from outside.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cancel {
     Error,
@@ -153,7 +155,7 @@ enum Cancel {
 }
 
 impl Done {
-    /// Does something with one. If that fails, so does the work.
+    /// Calls a function with the work's object. If that fails, the work fails.
     fn given_to(
         py: Python<'_>,
         finish: Finish,

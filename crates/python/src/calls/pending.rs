@@ -1,4 +1,4 @@
-//! A call that a task has made and waits for, as the future that makes it.
+//! The future of a call that a task has made.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,22 +16,22 @@ use crate::values::errors;
 
 /// What a task waits for.
 pub(crate) enum Pending {
-    /// Its first turn, or nothing.
+    /// Its first turn, or an immediate `None`.
     Nothing,
-    /// To be resumed with an exception.
+    /// A turn that raises an exception.
     Throw(PyErr),
     Yield(tiffany::Yield),
     Wait(tiffany::Wait<Watched>),
     Spawn(TrySpawn<Value>),
     /// Any other call of the kernel.
     Call(TryCall<Reply>, Py<SystemCall>),
-    /// Work outside the loop.
+    /// Work outside of the loop.
     Outside(Box<Outside>),
-    /// Something that is made of several calls, or of none.
+    /// A future made of several calls, or of none.
     Future(Boxed),
 }
 
-/// A task or a promise that is waited for. Its handle is Python's.
+/// A wait for a task or a promise. The Python object owns the handle.
 pub(crate) struct Watched(pub(crate) Target);
 
 impl Waitable for Watched {
@@ -55,7 +55,7 @@ impl Pending {
         Pending::Wait(tiffany::wait(Watched(target)))
     }
 
-    /// What becomes of it when the task is cancelled.
+    /// Handles the cancellation of the task.
     pub(crate) fn cancelled(self, py: Python<'_>) -> Pending {
         match self {
             Pending::Outside(outside) => Pending::Future(outside.cancelled(py)),
@@ -77,7 +77,7 @@ impl Pending {
             Pending::Spawn(call) => Pin::new(call).poll(cx).map(|spawned| match spawned {
                 Ok(task) => {
                     let handle = Task::new(task.task_ref());
-                    // From now on the handle is Python's.
+                    // From now on the Python object owns the handle.
                     std::mem::forget(task);
                     Ok(Py::new(py, handle)?.into_any())
                 }

@@ -1,4 +1,4 @@
-//! Promises.
+//! The calls for promises.
 
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;

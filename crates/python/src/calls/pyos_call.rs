@@ -1,4 +1,4 @@
-//! The base class of the calls of `tiffany.pyos`, which the driver of every task recognises.
+//! The base class of the calls of `tiffany.pyos`, which the driver of tasks recognises.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

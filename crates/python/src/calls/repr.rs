@@ -1,4 +1,4 @@
-//! How calls read: the class with what it was given. The calls of users show themselves as they like.
+//! The `repr` of calls: the class with its arguments. User-defined calls have their own.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use tiffany::kernel::GatherMode;
 
 use crate::calls::call::{Op, SystemCall};
 
-/// What a call is called.
+/// Returns the name of a call.
 pub(crate) fn name(py: Python<'_>, op: &Op) -> Cow<'static, str> {
     let name = match op {
         Op::Yield => "Yield",
@@ -64,7 +64,7 @@ pub(crate) fn name(py: Python<'_>, op: &Op) -> Cow<'static, str> {
     name.into()
 }
 
-/// A call as it would be written.
+/// Returns a call as it would be written in a program.
 pub(crate) fn of(call: &Bound<'_, SystemCall>) -> PyResult<String> {
     let py = call.py();
     let name = match &call.get().op {

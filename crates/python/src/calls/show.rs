@@ -1,4 +1,5 @@
-//! What a task shows to those who watch. In the function of a step the same functions show it at once: there is no task to make a call for.
+//! Progress, log lines, output and stages for readers of live events. Inside the function of a step
+//! there is no task, so the same functions emit the event at once.
 
 use pyo3::prelude::*;
 use tiffany::pal::{LogLevel, Showing, Shown, Stage};
@@ -123,7 +124,7 @@ fn stage<'py>(
     show(py, Showing::Stage(known), message)
 }
 
-/// The call; in a step it is done already.
+/// Creates the call. Inside a step, the event is emitted at once.
 fn show(py: Python<'_>, what: Showing, message: String) -> PyResult<Bound<'_, Show>> {
     let shown = Shown { what, message: message.into() };
     let attempt = attempt::current(py)?;

@@ -1,4 +1,4 @@
-//! Calls that fit nowhere else.
+//! Calls without a family: turns, programs, descriptors, costs and blocking functions.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Call {
     }
 }
 
-/// A descriptor, or something that has one.
+/// Reads a descriptor, or an object with `fileno()`.
 fn descriptor(file: &Bound<'_, PyAny>) -> PyResult<i32> {
     if let Ok(fd) = file.extract::<i32>() {
         return Ok(fd);
@@ -117,9 +117,9 @@ impl Charge {
 pub(crate) struct Blocking {
     /// The function that is called.
     function: Py<PyAny>,
-    /// What it is given by position.
+    /// The positional arguments.
     args: Py<PyTuple>,
-    /// What it is given by name.
+    /// The keyword arguments.
     kwargs: Option<Py<PyDict>>,
 }
 
@@ -194,7 +194,7 @@ impl Perform for OnThread {
             Python::attach(|py| match reply {
                 Ok(Reply::Value(value)) => match value.take::<PyResult<Py<PyAny>>>() {
                     Ok(returned) => returned,
-                    // A handler gave it.
+                    // A handler answered it.
                     Err(value) => from_value(py, value),
                 },
                 Ok(Reply::Error(error)) | Err(error) => Err(errors::to_python(py, &error)),

@@ -1,4 +1,4 @@
-//! A task's own state and log, and the environment that all share.
+//! The calls for a task's own store and log, and for the environment of the run.
 
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;

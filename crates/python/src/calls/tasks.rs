@@ -1,4 +1,4 @@
-//! Tasks: spawning, waiting, cancelling.
+//! The calls for spawning, waiting for and cancelling tasks.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -59,11 +59,12 @@ impl Spawn {
     }
 }
 
-/// What may be said of a task: its name, its priority, its group, and whether it is a daemon task.
+/// The options of a task: its name, its priority, its group, and whether it is a daemon task.
 type Said<'py> = (Given<'py>, Given<'py>, Given<'py>, Given<'py>);
 type Given<'py> = Option<Bound<'py, PyAny>>;
 
-/// A task to be spawned, as it was asked for. A coroutine that is refused is closed: nobody will await it.
+/// A task to spawn. A refused coroutine is closed, so that Python does not warn that it was never
+/// awaited.
 pub(super) fn spawning<'py>(
     program: Bound<'py, PyAny>,
     handlers: Option<Bound<'py, PyAny>>,
@@ -86,7 +87,7 @@ fn close_unbegun(program: &Bound<'_, PyAny>) {
     }
 }
 
-/// What is rarely said.
+/// Options that are rarely used.
 fn options((name, priority, group, daemon): Said<'_>) -> PyResult<Option<Options>> {
     if name.is_none() && priority.is_none() && group.is_none() && daemon.is_none() {
         return Ok(None);
@@ -127,7 +128,7 @@ impl Wait {
         Ok(of(Wait, waiting(&waitable)?))
     }
 
-    /// The object that is waited for.
+    /// The object to wait for.
     #[getter]
     fn waitable(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
         match &slf.as_super().op {
@@ -137,7 +138,7 @@ impl Wait {
     }
 }
 
-/// What waits for one.
+/// Creates the request to wait for one object.
 pub(super) fn waiting(waitable: &Bound<'_, PyAny>) -> PyResult<Op> {
     match known_target(waitable) {
         Some(target) => Ok(Op::Wait(waitable.clone().unbind(), target)),
@@ -145,18 +146,18 @@ pub(super) fn waiting(waitable: &Bound<'_, PyAny>) -> PyResult<Op> {
     }
 }
 
-/// The tasks and promises, if that is all there is.
+/// Returns the targets if all objects are tasks and promises.
 fn targets(py: Python<'_>, items: &[Py<PyAny>]) -> Option<Vec<Target>> {
     items.iter().map(|item| known_target(item.bind(py))).collect()
 }
 
-/// What waits for something that is no task yet.
+/// Creates the request to wait for objects of which some have to become tasks first.
 #[cold]
 fn together(py: Python<'_>, items: Vec<Py<PyAny>>, how: How) -> PyResult<Op> {
     Ok(Op::Together(Box::new(Together::new(py, items, how)?)))
 }
 
-/// What a call was given to wait for.
+/// Returns the objects that a call waits for.
 fn items(call: &SystemCall, py: Python<'_>) -> Vec<Py<PyAny>> {
     let items = match &call.op {
         Op::Gather(items, ..) | Op::Race(items, _) => items,
@@ -186,7 +187,7 @@ macro_rules! gathering {
                     Ok(of($name, op))
                 }
 
-                /// The objects that are waited for.
+                /// The objects to wait for.
                 #[getter]
                 fn waitables(slf: PyRef<'_, Self>, py: Python<'_>) -> Vec<Py<PyAny>> {
                     items(slf.as_super(), py)
@@ -247,7 +248,7 @@ impl Race {
         Ok(of(Race, op))
     }
 
-    /// The objects that are waited for.
+    /// The objects to wait for.
     #[getter]
     fn waitables(slf: PyRef<'_, Self>, py: Python<'_>) -> Vec<Py<PyAny>> {
         items(slf.as_super(), py)

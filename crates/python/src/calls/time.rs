@@ -1,4 +1,4 @@
-//! Time and chance.
+//! The calls for time and randomness.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ plain! {
     NewUuid => Op::NewUuid,
 }
 
-/// A number of seconds, or a `timedelta`.
+/// Reads a number of seconds or a `timedelta`.
 pub(crate) fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let number = match seconds.extract::<f64>() {
         Ok(number) => number,

@@ -1,5 +1,6 @@
-//! What is waited for and is no task yet. Whatever can be yielded can be given to `Wait`, `Gather`, `Race` and `Timeout`: a program or a call
-//! becomes a task when the call is made, and is cancelled when that call is over and it is not. Tasks and promises stand for themselves.
+//! Waiting for programs and calls. `Wait`, `Gather`, `Race` and `Timeout` accept everything that can
+//! be yielded: a program or a call becomes a task when the waiting call is made, and is cancelled if
+//! it is unfinished when that call ends. Tasks and promises are used as they are.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
@@ -17,23 +18,23 @@ use crate::tasks::stack::is_program;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
 
-/// What is done with all that is waited for.
+/// How the objects are waited for.
 #[derive(Clone, Copy)]
 pub(crate) enum How {
-    /// There is one, and its value is wanted.
+    /// One object, whose value is returned.
     Wait,
     Gather(GatherMode),
     Race,
 }
 
-/// Several things to wait for, of which some are no tasks yet.
+/// Objects to wait for, some of which have to become tasks first.
 pub(crate) struct Together {
     items: Vec<Py<PyAny>>,
     how: How,
 }
 
 impl Together {
-    /// An error unless all of it can be waited for.
+    /// Returns an error unless all of the objects can be waited for.
     pub(crate) fn new(py: Python<'_>, items: Vec<Py<PyAny>>, how: How) -> PyResult<Together> {
         for item in &items {
             check(item.bind(py))?;
@@ -41,12 +42,12 @@ impl Together {
         Ok(Together { items, how })
     }
 
-    /// What was given.
+    /// The objects.
     pub(crate) fn items(&self) -> &[Py<PyAny>] {
         &self.items
     }
 
-    /// What it is called.
+    /// The name of the call.
     pub(crate) fn name(&self) -> &'static str {
         match self.how {
             How::Wait => "Wait",
@@ -56,12 +57,12 @@ impl Together {
         }
     }
 
-    /// Shows the collector what it holds.
+    /// Shows the garbage collector the objects that it holds.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.items.iter().try_for_each(|item| visit.call(item))
     }
 
-    /// Makes tasks of what is none, in the order in which it was given, and then waits.
+    /// Spawns tasks for programs and calls, in the order of the arguments, and then waits.
     pub(crate) fn start(
         &self,
         call: &Bound<'_, SystemCall>,
@@ -88,10 +89,10 @@ impl Together {
     }
 }
 
-/// Something to wait for.
+/// An object to wait for.
 pub(crate) enum Awaited {
     Known(Target),
-    /// It becomes a task.
+    /// A program or a call, which becomes a task.
     New(BoxCoroutine),
 }
 
@@ -104,7 +105,7 @@ impl Awaited {
     }
 }
 
-/// While this waits, the tasks it has made live; then they are cancelled.
+/// Waits, and then cancels the unfinished tasks that it spawned.
 async fn wait(
     targets: Vec<Option<Target>>,
     coroutines: Vec<BoxCoroutine>,
@@ -127,7 +128,8 @@ async fn wait(
     binding::call(call).await
 }
 
-/// Whether this is one thing to wait for, and not several in a list or the like. A generator expression is several.
+/// Whether the object is a single one to wait for, and not a list or a generator expression of
+/// several.
 pub(crate) fn is_one(object: &Bound<'_, PyAny>) -> bool {
     if known_target(object).is_some() || object.is_instance_of::<SystemCall>() {
         return true;
@@ -142,7 +144,7 @@ fn is_generator_expression(object: &Bound<'_, PyAny>) -> bool {
     name.is_ok_and(|name| name.eq("<genexpr>").unwrap_or(false))
 }
 
-/// An error unless this can be waited for.
+/// Returns an error unless the object can be waited for.
 pub(crate) fn check(object: &Bound<'_, PyAny>) -> PyResult<()> {
     if known_target(object).is_some() || spawn::can_be_task(object) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The calls that are made most often, as functions: they are quicker to call than classes, and one that has no arguments is always the
-//! same object.
+//! The most frequent calls as functions, which are faster than calling their classes. A call without
+//! arguments is always the same object.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

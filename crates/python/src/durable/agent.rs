@@ -1,5 +1,5 @@
-//! State machines in Python whose state can be written down: objects of a dataclass that say what they want in the state they are in, and take the answer. Which
-//! classes there are is known in `python/tiffany/durable/_state_machines.py`.
+//! State machines written in Python: serializable objects with a method that returns the next call
+//! and one that takes its answer. `python/tiffany/durable/_state_machines.py` knows the classes.
 
 use std::cell::RefCell;
 
@@ -36,17 +36,17 @@ impl Done {
     }
 }
 
-/// An object as a state machine.
+/// A Python object that is a state machine.
 struct PyAgent {
     object: Py<PyAny>,
-    /// What the log calls its class.
+    /// The name of its class in the log.
     kind: String,
     line: Option<Site>,
-    /// The call that it wants answered.
+    /// The call that it waits for.
     wanted: RefCell<Option<Py<SystemCall>>>,
 }
 
-/// What the kernel runs for an object of a class that is known as this.
+/// Returns the kernel's coroutine for an object whose class has this name in the log.
 pub(super) fn coroutine(
     object: Bound<'_, PyAny>,
     kind: String,
@@ -57,7 +57,7 @@ pub(super) fn coroutine(
     binding::agent(PyAgent { object: object.unbind(), kind, line, wanted }, until)
 }
 
-/// The line on which its class says what it wants.
+/// The line at which its class defines the next call.
 fn line_of(object: &Bound<'_, PyAny>) -> PyResult<Site> {
     let code = object.getattr("wants")?.getattr("__code__")?;
     let file: String = code.getattr("co_filename")?.extract()?;
@@ -105,7 +105,7 @@ impl PyAgent {
         json::encode(&self.fields(py)?, || format!("the state of `{}`", self.kind))
     }
 
-    /// What it raised, as the task's error.
+    /// Converts its exception to the task's error.
     fn raised(py: Python<'_>, error: &PyErr) -> TaskError {
         if errors::ends_the_run(py, error) {
             session::interrupt(error.clone_ref(py));

@@ -1,4 +1,4 @@
-//! What a step sees of the attempt it is: its key, its number, what an earlier attempt kept.
+//! `Attempt`: what the function of a step can learn about and do in the current attempt.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,13 +24,14 @@ use crate::values::{errors, json};
 pub(crate) struct Attempt {
     inner: tiffany::durable::Attempt,
     process: Process,
-    /// How often its code was interrupted on the loop that async steps share.
+    /// How often its code was interrupted on the event loop that async steps share.
     interruptions: AtomicU32,
-    /// Wakes the one who waits for its result, if it runs on that loop.
+    /// Wakes the future that waits for its result, if it runs on that event loop.
     waker: OnceLock<Waker>,
 }
 
-/// The code of an attempt that was interrupted so often is not run any more: it would keep the others waiting for ever.
+/// The number of interruptions after which an attempt gets no more turns, because it would block
+/// the other steps for ever.
 const MAX_INTERRUPTIONS: u32 = 3;
 
 impl Attempt {
@@ -43,28 +44,28 @@ impl Attempt {
         Attempt { inner, process: Process::current(), interruptions, waker }
     }
 
-    /// Its code is interrupted.
+    /// Counts an interruption of its code.
     pub(super) fn interrupt(&self) {
         self.interruptions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether its code was interrupted too often to be run any more.
+    /// Whether its code was interrupted too often to get another turn.
     #[inline]
     pub(super) fn is_stopped(&self) -> bool {
         self.interruptions.load(Ordering::Relaxed) >= MAX_INTERRUPTIONS
     }
 
-    /// Says who waits for its result.
+    /// Sets the waker of the future that waits for its result.
     pub(super) fn set_waker(&self, waker: &Waker) {
         drop(self.waker.set(waker.clone()));
     }
 
-    /// Wakes the one who waits for its result.
+    /// Wakes the future that waits for its result.
     pub(super) fn wake(&self) {
         self.waker.get().into_iter().for_each(Waker::wake_by_ref);
     }
 
-    /// Shows something to those who watch.
+    /// Emits a live event.
     pub(crate) fn show(&self, py: Python<'_>, shown: Shown) {
         interpreter::without(py, || binding::show(&self.inner, shown));
     }
@@ -166,7 +167,7 @@ impl Attempt {
     }
 }
 
-/// Where the attempt is that a thread or a task of asyncio is in.
+/// The context variable that has the current attempt of a thread or an asyncio task.
 fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let variable = VARIABLE.get_or_try_init(py, || {
@@ -176,7 +177,7 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(variable.bind(py))
 }
 
-/// Calls something that finds this attempt.
+/// Calls a function in a context that has this attempt.
 pub(super) fn within<'py>(
     attempt: &Bound<'py, Attempt>,
     call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
@@ -188,7 +189,7 @@ pub(super) fn within<'py>(
     result
 }
 
-/// A context in which this attempt is found.
+/// Returns a context that has this attempt.
 pub(super) fn context<'py>(attempt: &Bound<'py, Attempt>) -> PyResult<Bound<'py, PyAny>> {
     let py = attempt.py();
     let context = py.import("contextvars")?.call_method0("Context")?;
@@ -196,13 +197,13 @@ pub(super) fn context<'py>(attempt: &Bound<'py, Attempt>) -> PyResult<Bound<'py,
     Ok(context)
 }
 
-/// The attempt that is found in a context, if there is one.
+/// Returns the attempt of a context, if it has one.
 pub(super) fn found_in<'py>(context: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Attempt>>> {
     let found = context.call_method1("get", (variable(context.py())?,))?;
     Ok(found.cast_into::<Attempt>().ok())
 }
 
-/// The attempt that this thread or task of asyncio is in, if it is in one.
+/// Returns the attempt that this thread or asyncio task executes, if any.
 pub(crate) fn current(py: Python<'_>) -> PyResult<Option<Bound<'_, Attempt>>> {
     let found = variable(py)?.call_method1("get", (py.None(),))?;
     Ok(found.cast_into::<Attempt>().ok())

@@ -1,5 +1,5 @@
-//! `Control`: durable runs from outside the thread of their runtime, from another thread, another process, or on a directory that
-//! nobody has. Whoever asks waits without the interpreter.
+//! `Control`: requests about durable runs from another thread, from another process, or on a
+//! directory that no process has open. The interpreter is released while a request waits.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -18,21 +18,22 @@ use crate::process::interpreter;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::{approvals, argument, errors, json};
 
-/// How a process stands: its number, its version, its functions, how many runs go on, which cannot.
+/// The status of a process: its number, its version, its functions, the number of unfinished runs,
+/// and the runs that cannot continue.
 type StatusParts = (u32, String, Vec<String>, usize, Vec<PausedParts>);
 
-/// Sends requests to the runtime that owns a log. Threads may share one.
+/// Sends requests to the runtime that owns a log. Threads can share it.
 #[pyclass(frozen, name = "_Control", module = "tiffany._core")]
 pub(crate) struct Control {
     way: Mutex<Option<Way>>,
-    /// Where the log is, if there is one.
+    /// The directory of the log, if there is one.
     dir: Option<PathBuf>,
-    /// The thread of the runtime, which answers there and nowhere else.
+    /// The thread of the runtime, on which requests would wait for themselves.
     home: Option<ThreadId>,
 }
 
 impl Control {
-    /// To a runtime of this thread, with the directory of its log.
+    /// Creates a connection to a runtime of this thread, with the directory of its log.
     pub(crate) fn of(way: Way, dir: Option<PathBuf>) -> Control {
         let way = Mutex::new(Some(binding::encoded(way)));
         Control { way, dir, home: Some(std::thread::current().id()) }
@@ -42,7 +43,7 @@ impl Control {
         self.way.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Asks something, one after the other.
+    /// Sends a request. Requests of several threads are sent one after the other.
     fn ask<T: Send>(
         &self,
         py: Python<'_>,
@@ -62,7 +63,7 @@ impl Control {
 }
 
 impl Control {
-    /// Asks something about the log, whose directory is given.
+    /// Sends a request that needs the directory of the log.
     fn ask_log<T: Send>(
         &self,
         py: Python<'_>,
@@ -75,7 +76,7 @@ impl Control {
         self.ask(py, |way| ask(way, dir))
     }
 
-    /// Settles a promise: that of a fork, if a run is named, which has it in common with its parent.
+    /// Settles a promise. A fork shares its promises with its parent, so a run can be named.
     fn settled(
         &self,
         promise: &Bound<'_, PyAny>,
@@ -294,7 +295,7 @@ impl Control {
     }
 }
 
-/// What a promise fails with: an exception, or a text.
+/// Converts an exception or a text to the error of a failed promise.
 pub(crate) fn failure(error: Bound<'_, PyAny>) -> TaskError {
     match error.cast::<pyo3::exceptions::PyBaseException>() {
         Ok(exception) => json::written(exception, None),
@@ -304,7 +305,7 @@ pub(crate) fn failure(error: Bound<'_, PyAny>) -> TaskError {
     }
 }
 
-/// The UUID of a promise, from anything that reads like one.
+/// Reads the UUID of a promise from a `UUID` or a text.
 pub(crate) fn promise_uuid(promise: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     let uuid = promise.getattr("uuid").unwrap_or_else(|_| promise.clone());
     let text = uuid.str()?.to_string();

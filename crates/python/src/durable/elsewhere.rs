@@ -1,5 +1,6 @@
-//! Steps that are `async def`: each attempt is a task of asyncio, on a loop in a thread that all of them share. A step that nobody waits
-//! for any more is cancelled there. It knows nothing of queues, retries and logs.
+//! Async steps: each attempt of a step that is an `async def` is an asyncio task, on an event loop
+//! that they share, in a thread of its own. An attempt that is no longer waited for is cancelled. It
+//! knows nothing of queues, retries and logs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +18,7 @@ use crate::durable::work::Work;
 use crate::durable::{attempt, interrupt};
 use crate::values::coroutine_kind::is_coroutine;
 
-/// Where they run.
+/// The event loop that async steps share.
 pub(super) fn spawner() -> Spawner {
     Spawner::new(|future| {
         let given = Python::attach(|py| {
@@ -30,7 +31,7 @@ pub(super) fn spawner() -> Spawner {
     })
 }
 
-/// Something that `tiffany._aio.loop` has.
+/// Returns an attribute of `tiffany._aio.loop`.
 macro_rules! of_loop {
     ($py:expr, $name:literal) => {{
         static FOUND: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -39,12 +40,12 @@ macro_rules! of_loop {
     }};
 }
 
-/// The loop, which is started when it is first needed.
+/// Returns the event loop, which is started when it is first needed.
 fn background(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     of_loop!(py, "background")?.call0()
 }
 
-/// Lets the loop poll a future soon.
+/// Has the event loop poll a future soon.
 fn wake(py: Python<'_>, polled: &Bound<'_, Polled>) -> PyResult<()> {
     let soon = match interrupt::are_steps_here() {
         true => intern!(py, "call_soon"),
@@ -53,7 +54,7 @@ fn wake(py: Python<'_>, polled: &Bound<'_, Polled>) -> PyResult<()> {
     background(py)?.call_method1(soon, (polled,)).map(drop)
 }
 
-/// A future that the loop polls whenever it is woken.
+/// A future that the event loop polls whenever it is woken.
 #[pyclass(frozen, name = "_Polled", module = "tiffany._core")]
 struct Polled(Mutex<Option<SpawnedFuture>>);
 
@@ -72,7 +73,7 @@ impl Polled {
     }
 }
 
-/// Whether a callback is one of those above and below, and not the program's.
+/// Whether a callback belongs to this file and not to the program.
 pub(super) fn is_ours(callback: &Bound<'_, PyAny>) -> bool {
     callback.is_instance_of::<Polled>() || callback.is_instance_of::<Done>()
 }
@@ -81,7 +82,7 @@ struct Awake(Py<Polled>);
 
 impl Wake for Awake {
     fn wake(self: Arc<Awake>) {
-        // With the interpreter its loop is gone too.
+        // The event loop ended with the interpreter.
         Python::try_attach(|py| {
             if let Err(error) = wake(py, self.0.bind(py)) {
                 error.write_unraisable(py, None);
@@ -98,7 +99,7 @@ pub(super) struct AsyncAttempt {
 
 enum State {
     New(Option<Attempt>),
-    /// A task of asyncio, and what its code sees of the attempt.
+    /// An asyncio task and the `Attempt` that its code sees.
     Running(Py<PyAny>, Py<attempt::Attempt>),
     Over,
 }
@@ -108,7 +109,7 @@ impl AsyncAttempt {
         AsyncAttempt { work, state: State::New(Some(attempt)) }
     }
 
-    /// Starts the task, which wakes the future when it is done.
+    /// Starts the task, which wakes the future when it has finished.
     fn start(&self, py: Python<'_>, attempt: Attempt, waker: &Waker) -> PyResult<State> {
         let name = attempt.step_name();
         let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
@@ -126,7 +127,7 @@ impl AsyncAttempt {
         let task = of_loop!(py, "StepTask")?.call((coroutine,), Some(&options))?;
         task.setattr(intern!(py, "attempt"), &attempt)?;
         let done = Py::new(py, Done(waker.clone()))?;
-        // In that context, so that what is done about the result belongs to the step.
+        // In the step's context, so that code that handles the result belongs to the step.
         let options = PyDict::new(py);
         options.set_item(intern!(py, "context"), context)?;
         task.call_method(intern!(py, "add_done_callback"), (done,), Some(&options))?;
@@ -188,7 +189,7 @@ impl Drop for AsyncAttempt {
         };
         Python::try_attach(|py| {
             let task = task.into_bound(py);
-            // On the loop's thread, where futures are polled and dropped.
+            // On the event loop's thread, where futures are polled and dropped.
             if let Err(error) = task.call_method0("give_up") {
                 error.write_unraisable(py, Some(&task));
             }
@@ -196,7 +197,7 @@ impl Drop for AsyncAttempt {
     }
 }
 
-/// Called by asyncio when a task is done.
+/// Called by asyncio when a task has finished.
 #[pyclass(frozen, name = "_Done", module = "tiffany._core")]
 struct Done(Waker);
 

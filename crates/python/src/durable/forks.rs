@@ -1,4 +1,4 @@
-//! Forks: another run that is what a run was up to a record.
+//! Forks: new runs that start with the history of another run up to a record.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -10,11 +10,11 @@ use crate::process::interpreter;
 use crate::values::argument::Argument;
 use crate::values::{argument, json};
 
-/// How a fork differs from its parent, as `python/tiffany/durable/_control.py` has made it of what the user wrote.
+/// How a fork differs from its parent, as `python/tiffany/durable/_control.py` passes it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Wanted<'py> {
-    /// Another answer, in a list.
+    /// The replaced answer, in a list that is empty if there is none.
     reply: Option<Bound<'py, PyAny>>,
     fail: Option<Bound<'py, PyAny>>,
     #[pyo3(from_py_with = argument::as_is)]
@@ -24,7 +24,7 @@ struct Wanted<'py> {
     id: Option<String>,
 }
 
-/// A fork as it is asked for.
+/// Reads the options of a fork.
 pub(crate) fn wanted(given: &Bound<'_, PyDict>) -> PyResult<Fork> {
     let wanted: PyResult<Wanted<'_>> = given.extract();
     let wanted = wanted.map_err(|error| argument::of_a_part(given.py(), error))?;
@@ -47,12 +47,12 @@ pub(crate) fn wanted(given: &Bound<'_, PyDict>) -> PyResult<Fork> {
     names(&wanted.allow)?.into_iter().try_fold(fork, |fork, name| Ok(fork.allow(name)))
 }
 
-/// Names of effects.
+/// Reads names of steps.
 pub(crate) fn names(given: &[Bound<'_, PyAny>]) -> PyResult<Vec<String>> {
     given.iter().map(|name| String::read("a name in `allow`", name)).collect()
 }
 
-/// Forks a run, and gives the fork's id and identity.
+/// Forks a run and returns the fork's id and UUID.
 pub(crate) fn fork(
     runtime: &mut Runtime,
     run: &Bound<'_, PyAny>,
@@ -64,7 +64,7 @@ pub(crate) fn fork(
     raised(py, forked).map(|(uuid, id)| (id, uuid.to_string()))
 }
 
-/// Lets a fork do effects of these names.
+/// Allows a fork to execute the steps with these names.
 pub(crate) fn allow(
     runtime: &mut Runtime,
     of: &Bound<'_, PyAny>,

@@ -1,8 +1,9 @@
-//! Interrupting Python code that keeps the loop for too long: an exception that no `except Exception` catches is raised
-//! in the thread of the loop, and raised again whenever code catches it. Whatever a workflow makes of it, a `finally` that
-//! makes calls included, its run forgets what it did in this turn. Where the interpreter drops exceptions, as in a
-//! `__del__`, it is raised again in the code around that. This file has `unsafe` code because raising it is a
-//! function of the interpreter's C interface.
+//! Interrupts Python code that keeps the loop for too long: an exception that no `except Exception`
+//! catches is raised in the thread of the loop, and raised again whenever code catches it. Whatever
+//! a workflow does with it, even in a `finally` that makes calls, its run forgets what it did in
+//! this turn. Where the interpreter drops exceptions, as in `__del__`, it is raised again in the
+//! surrounding code. This file has `unsafe` code because an exception is raised in another thread
+//! through the C API.
 
 use std::cell::Cell;
 use std::ffi::c_long;
@@ -19,8 +20,8 @@ use tiffany::binding::{self, Interrupter};
 use crate::durable::step_loop;
 use crate::process::session::Process;
 
-/// The exception. A handler that catches it makes an object of it, and that raises it again: a loop that catches
-/// everything is left by way of its own handler.
+/// The exception. Catching it creates an instance, and creating an instance raises it again, so
+/// even a loop that catches everything is left.
 fn turn_interrupted(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = CLASS.get_or_try_init(py, || {
@@ -30,7 +31,7 @@ fn turn_interrupted(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
             "__doc__",
             "Raised in code that kept a loop for longer than it may. Let it pass.",
         )?;
-        // Not a function of Python's, in which it would be raised at once.
+        // Not a Python function, in which it would be raised at once.
         body.set_item("__init__", wrap_pyfunction!(caught, py)?)?;
         let bases = (py.get_type::<PyBaseException>(),);
         let class = py.get_type::<PyType>().call1(("TurnInterrupted", bases, body))?;
@@ -39,12 +40,12 @@ fn turn_interrupted(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     Ok(class.bind(py))
 }
 
-/// Somebody catches the exception: until the turn has ended, it is raised again.
+/// Called when code catches the exception. It is raised again until the turn has ended.
 #[pyfunction]
 #[pyo3(signature = (*_args))]
 fn caught(py: Python<'_>, _args: &Bound<'_, PyTuple>) -> PyResult<()> {
     if RAISED.with(|raised| raised.load(Ordering::Relaxed)) {
-        // A callback of the steps' loop has ended when asyncio itself catches the exception.
+        // A callback of the event loop has ended when asyncio itself catches the exception.
         if are_steps_here() && !step_loop::is_in_callback(py)? {
             take();
         } else {
@@ -55,16 +56,16 @@ fn caught(py: Python<'_>, _args: &Bound<'_, PyTuple>) -> PyResult<()> {
 }
 
 thread_local! {
-    /// It was raised in this thread since a turn last looked.
+    /// Whether it was raised in this thread since a turn last checked.
     static RAISED: Arc<AtomicBool> = Arc::default();
 }
 
-/// Interrupts code on the present thread.
+/// Interrupts the code on the current thread.
 pub(crate) fn interrupter(py: Python<'_>) -> PyResult<Interrupter> {
     interrupter_where(py, |_, _| Ok(true))
 }
 
-/// Interrupts code on the present thread where that is possible without harm.
+/// Interrupts the code on the current thread where that is safe.
 fn interrupter_where(
     py: Python<'_>,
     is_possible: fn(Python<'_>, c_long) -> PyResult<bool>,
@@ -72,7 +73,7 @@ fn interrupter_where(
     let (thread, class) = (thread_ident(), turn_interrupted(py)?.clone().unbind());
     let raised = RAISED.with(Arc::clone);
     Ok(Arc::new(move |goes_on| {
-        // While this thread has the interpreter, the turn can't end.
+        // While this thread holds the interpreter, the turn cannot end.
         Python::try_attach(|py| {
             let is_possible = || {
                 is_possible(py, thread).unwrap_or_else(|error| {
@@ -91,15 +92,15 @@ fn interrupter_where(
     }))
 }
 
-/// The program's own `sys.unraisablehook`, while ours is in its place.
+/// The program's `sys.unraisablehook` while ours replaces it.
 static HOOK: Mutex<Option<Py<PyAny>>> = Mutex::new(None);
 
 fn hook_of_program() -> MutexGuard<'static, Option<Py<PyAny>>> {
     HOOK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on the interpreter tells [`unraisable`] what it drops. Its own hook runs Python code, in which the next
-/// exception would be raised and dropped too.
+/// Has the interpreter pass dropped exceptions to [`unraisable`]. Its own hook runs Python code, in
+/// which the next exception would be raised and dropped too.
 fn take_unraisable_hook(py: Python<'_>) -> PyResult<()> {
     let sys = py.import("sys")?;
     let (ours, theirs) = (wrap_pyfunction!(unraisable, py)?, sys.getattr("unraisablehook")?);
@@ -120,7 +121,7 @@ fn give_back_unraisable_hook(py: Python<'_>) {
     }
 }
 
-/// An exception was dropped. The one of an interruption is raised again, in the code around.
+/// Called with a dropped exception. That of an interruption is raised again in the surrounding code.
 #[pyfunction]
 fn unraisable(dropped: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = dropped.py();
@@ -135,15 +136,15 @@ fn unraisable(dropped: &Bound<'_, PyAny>) -> PyResult<()> {
     hook.map_or(Ok(()), |hook| hook.call1(py, (dropped,)).map(drop))
 }
 
-/// What interrupts code on the thread of the loop of asyncio that async steps share.
+/// Interrupts code on the thread of the event loop that async steps share.
 static STEPS: Mutex<Option<Interrupter>> = Mutex::new(None);
 
 thread_local! {
-    /// The process in which this is the thread of that loop.
+    /// The process in which this is the thread of that event loop.
     static STEPS_ARE_HERE: Cell<Option<Process>> = const { Cell::new(None) };
 }
 
-/// Async steps run on the present thread.
+/// Marks the current thread as the one of async steps.
 #[inline]
 pub(super) fn steps_are_here(py: Python<'_>) -> PyResult<()> {
     if !are_steps_here() {
@@ -154,13 +155,13 @@ pub(super) fn steps_are_here(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Whether async steps run on the present thread.
+/// Whether async steps run on the current thread.
 #[inline]
 pub(super) fn are_steps_here() -> bool {
     STEPS_ARE_HERE.get().is_some_and(Process::is_current)
 }
 
-/// Interrupts code on that thread, which may not be there yet.
+/// Interrupts code on that thread, which may not exist yet.
 pub(crate) fn step_interrupter() -> Interrupter {
     Arc::new(|goes_on| {
         let steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -168,14 +169,14 @@ pub(crate) fn step_interrupter() -> Interrupter {
     })
 }
 
-/// Whether code on this thread was interrupted since this was last asked. The exception may have been caught, or not
-/// raised yet.
+/// Whether code on this thread was interrupted since the last call. The exception may have been
+/// caught, or not raised yet.
 #[inline]
 pub(super) fn take() -> bool {
     RAISED.with(|raised| raised.load(Ordering::Relaxed) && was_raised(raised))
 }
 
-/// Ends an interruption of this thread if this is a place where the code that was interrupted has been left.
+/// Ends an interruption of this thread if the interrupted code has been left.
 #[inline]
 pub(super) fn end_at(py: Python<'_>, is_left: fn(Python<'_>) -> PyResult<bool>) {
     if RAISED.with(|raised| raised.load(Ordering::Relaxed)) && is_left(py).unwrap_or(true) {
@@ -183,7 +184,7 @@ pub(super) fn end_at(py: Python<'_>, is_left: fn(Python<'_>) -> PyResult<bool>) 
     }
 }
 
-/// Whether an exception is that of an interruption, or was raised while that one was handled.
+/// Whether an exception is that of an interruption, or was raised while handling it.
 pub(super) fn is_interruption(error: &Bound<'_, PyAny>) -> bool {
     let py = error.py();
     let Ok(class) = turn_interrupted(py) else { return false };
@@ -198,10 +199,10 @@ pub(super) fn is_interruption(error: &Bound<'_, PyAny>) -> bool {
     false
 }
 
-/// How far back the exceptions are looked at that were handled when one was raised.
+/// How many exceptions of a context chain are checked.
 const MAX_CONTEXTS: usize = 16;
 
-/// Tells the runtime if code of this turn was interrupted.
+/// Reports to the runtime whether code of this turn was interrupted.
 #[inline]
 pub(crate) fn note() -> bool {
     let was_interrupted = take();
@@ -215,22 +216,22 @@ pub(crate) fn note() -> bool {
 fn was_raised(raised: &AtomicBool) -> bool {
     Python::attach(|py| {
         raised.store(false, Ordering::Relaxed);
-        // One that is still to be raised would hit another task.
+        // A pending exception would be raised in another task.
         raise_in(thread_ident(), std::ptr::null_mut());
         give_back_unraisable_hook(py);
     });
     true
 }
 
-/// What Python calls this thread.
+/// Returns Python's identifier of this thread.
 fn thread_ident() -> c_long {
-    // SAFETY: it only reads which thread this is.
+    // SAFETY: it only reads the identifier of this thread.
     let ident = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
     ident.cast_signed()
 }
 
-/// Raises an exception of this class in a thread, or takes it back.
+/// Raises an exception of this class in a thread, or withdraws it.
 fn raise_in(thread: c_long, class: *mut pyo3::ffi::PyObject) {
-    // SAFETY: the caller has the interpreter, and a class lives as long as the interpreter.
+    // SAFETY: the caller holds the interpreter, and the class lives as long as the interpreter.
     unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(thread, class) };
 }

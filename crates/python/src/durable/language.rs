@@ -1,5 +1,5 @@
-//! Python as the language of durable runs: their functions are found in `python/tiffany/durable/_workflows.py`, which also says what is said
-//! about them.
+//! Python as the language of durable runs. `python/tiffany/durable/_workflows.py` finds and describes
+//! the functions.
 
 use pyo3::prelude::*;
 use tiffany::binding::{Interrupter, Language, Wanted, Way};
@@ -13,9 +13,9 @@ use crate::tasks::driver::ResultForm;
 use crate::values::line::Line;
 use crate::values::{errors, frames};
 
-/// Python, with the functions that one runtime was given.
+/// Python, with the functions of one runtime.
 pub(crate) struct PythonLanguage {
-    /// An object of the class `Functions`.
+    /// An object of the Python class `Functions`.
     functions: Py<PyAny>,
 }
 
@@ -24,7 +24,7 @@ impl PythonLanguage {
         PythonLanguage { functions }
     }
 
-    /// Asks `Functions`. What goes wrong there is shown and leaves the run as it is.
+    /// Calls a method of `Functions`. An exception in it is printed, and the run stays as it is.
     fn ask<T>(&self, what: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
         Python::attach(|py| {
             let asked = what(self.functions.bind(py));
@@ -33,7 +33,7 @@ impl PythonLanguage {
     }
 }
 
-/// The program of a function, made of its input.
+/// Creates the program of a function from its input.
 fn root(
     functions: &Bound<'_, PyAny>,
     name: &str,
@@ -56,7 +56,7 @@ fn root(
     Ok(Some(driver::coroutine(&program, result, line)))
 }
 
-/// What the log calls a class, if it is one of a state machine.
+/// Returns the name of a class in the log, if it is a state machine.
 fn kind(function: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     function
         .py()
@@ -65,7 +65,7 @@ fn kind(function: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
         .extract()
 }
 
-/// A state machine made again.
+/// Recreates a state machine from its recorded state.
 fn restored(
     functions: &Bound<'_, PyAny>,
     kind: &str,

@@ -1,5 +1,5 @@
-//! What durable runs say to each other and to those outside: messages and questions; `Patched`, by which new code
-//! lives with old runs; and `ContinueAs`, by which a run begins anew.
+//! Calls of durable runs only: messages and queries; `Patched`, with which new code supports old
+//! runs; and `ContinueAs`, with which a run restarts its function.
 
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
@@ -108,7 +108,7 @@ pub(crate) struct SendMessage {
     run: Py<PyAny>,
     /// The name of the message.
     name: String,
-    /// What it carries.
+    /// The value of the message.
     value: Py<PyAny>,
 }
 
@@ -152,7 +152,7 @@ impl Perform for Sending {
     }
 }
 
-/// The identity of a run: of a `Run`, a UUID, or an id of the user's.
+/// Returns the UUID of a run, given as a `Run`, a UUID or an id.
 pub(crate) fn identity(run: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     if let Ok(id) = run.extract::<String>() {
         return Ok(tiffany::durable::run_id(&id));

@@ -1,5 +1,5 @@
-//! Durable runs in Python: workflows, steps, messages. What is written down is the codec's; what becomes of it is the runtime's. The
-//! decorators and all that has to be said about arguments are Python, in `python/tiffany`.
+//! Durable runs in Python: workflows, steps and messages. The codec encodes what is recorded, and the
+//! runtime records it. Decorators and checks of arguments are in `python/tiffany/durable`.
 
 mod agent;
 pub(crate) mod attempt;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// A number of seconds that `python/tiffany` has looked at.
+/// Converts a number of seconds that `python/tiffany` has checked.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }

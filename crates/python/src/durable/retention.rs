@@ -1,5 +1,5 @@
-//! Runs that are over: removed, compacted, and kept by rules, on a runtime or from outside. What was planned and done goes to
-//! `python/tiffany/retention.py` in parts.
+//! Removing, compacting and pruning finished runs, on a runtime or through a connection.
+//! `python/tiffany/_retention.py` converts the results to objects.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,32 +15,32 @@ use crate::durable::runs::{identity, raised};
 use crate::process::interpreter;
 use crate::values::errors;
 
-/// A rule that `python/tiffany` has looked at: older than so many seconds, how many are kept, how many bytes they may have, how they
-/// ended, compacted after so many seconds.
+/// A rule that `python/tiffany` has checked: minimum age in seconds, number of runs to keep, maximum
+/// bytes, outcomes, and seconds until runs are compacted.
 pub(crate) type RuleParts = (Option<f64>, Option<usize>, Option<u64>, Vec<String>, Option<f64>);
 
-/// A run that a rule is about: its identity, its id, how it ended and when, its bytes, why it is chosen.
+/// A run that a rule selects: UUID, id, outcome, end, bytes, and why it is selected.
 type CandidateParts = (String, String, &'static str, String, u64, &'static str);
 
-/// Runs that were left as they are, and why.
+/// Runs that were left as they are, with the reasons.
 type RefusedParts = Vec<(String, Py<PyAny>)>;
 
-/// Blobs that were removed, their bytes, and how many runs are damaged.
+/// The number of removed blobs, their bytes, and the number of damaged runs.
 pub(crate) type CollectedParts = (u64, u64, u64);
 
-/// What rules remove, compact and keep, with the fork that needs it.
+/// The runs that the rules remove, compact, and keep because a fork needs them.
 type PlanParts = (Vec<CandidateParts>, Vec<CandidateParts>, Vec<(CandidateParts, String)>);
 
-/// What was done: runs that were not compacted after all, runs that were left, how many bytes less, blobs.
+/// The result: runs that were not compacted, runs that were left, freed bytes, blobs.
 pub(crate) type DoneParts = (Vec<String>, RefusedParts, u64, CollectedParts);
 
-/// Runs, and what came of compacting them.
+/// Runs with the result of compacting them.
 pub(crate) type CompactedParts = (Vec<String>, DoneParts);
 
-/// A plan, and what came of it if it was carried out.
+/// A plan, and its result if it was carried out.
 pub(crate) type PrunedParts = (PlanParts, Option<DoneParts>);
 
-/// Rules for the runtime.
+/// Converts rules for the runtime.
 pub(crate) fn rules(given: Vec<RuleParts>) -> Vec<Retention> {
     given.into_iter().map(rule).collect()
 }
@@ -64,7 +64,7 @@ fn rule((older_than, keep, max_bytes, only, compact_after): RuleParts) -> Retent
     named.fold(rule, Retention::only)
 }
 
-/// Several runs by their identities, each once.
+/// Returns the UUIDs of runs, each once.
 pub(super) fn identities(runs: &[Bound<'_, PyAny>]) -> PyResult<Vec<Uuid>> {
     let mut found = Vec::with_capacity(runs.len());
     let mut seen = HashSet::new();
@@ -111,7 +111,7 @@ pub(crate) fn collect_blobs(py: Python<'_>, runtime: &mut Runtime) -> PyResult<C
     raised(py, collected).map(collected_parts)
 }
 
-/// From outside: plans, and does it unless it is only looked at.
+/// Applies rules through a connection: plans, and carries the plan out unless it is a dry run.
 pub(super) fn prune_by(
     control: &mut Control,
     dir: &Path,

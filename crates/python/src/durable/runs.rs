@@ -1,5 +1,5 @@
-//! Durable runs as `tiffany.Runtime` has them: submitted, waited for, told and asked. Every wait is without the interpreter, or gives it
-//! away while the loop waits.
+//! The methods of `tiffany.Runtime` for durable runs: submit, wait, send, cancel, hold, query. The
+//! interpreter is released while the loop waits.
 
 use pyo3::prelude::*;
 use serde_json::value::RawValue;
@@ -14,20 +14,20 @@ use crate::process::{interpreter, session};
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::{argument, errors, json};
 
-/// A run that is known by its identity, whose values are JSON.
+/// A handle of a run whose values are JSON.
 fn run(uuid: Uuid) -> DurableRun<Box<RawValue>> {
     binding::durable_run(uuid)
 }
 
 pub(super) fn raised<T>(py: Python<'_>, result: Result<T, RunError>) -> PyResult<T> {
-    // Ctrl-C while it was waited for.
+    // Ctrl-C during the wait.
     if let Some(error) = session::take_interrupt() {
         return Err(error);
     }
     result.map_err(|error| errors::run_error(py, &error))
 }
 
-/// Starts a run, and gives its identity.
+/// Starts a run and returns its UUID.
 pub(crate) fn submit(
     py: Python<'_>,
     runtime: &mut Runtime,
@@ -42,12 +42,12 @@ pub(crate) fn submit(
     raised(py, submitted).map(|uuid| uuid.to_string())
 }
 
-/// Drives all runs until this one is over, and gives its value.
+/// Drives all runs until this one has finished, and returns its value.
 pub(crate) fn wait(runtime: &mut Runtime, run: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     outcome(run.py(), runtime, identity(run)?)
 }
 
-/// The same for a run that is known.
+/// Drives all runs until the one with this UUID has finished, and returns its value.
 pub(crate) fn outcome(py: Python<'_>, runtime: &mut Runtime, uuid: Uuid) -> PyResult<Py<PyAny>> {
     let ended = binding::wait_for(runtime, uuid, session::is_interrupted);
     if let Some(error) = session::take_interrupt() {
@@ -98,7 +98,7 @@ pub(crate) enum Steer {
     Release,
 }
 
-/// Asks a run. Drives all runs meanwhile.
+/// Sends a query to a run. Drives all runs meanwhile.
 pub(crate) fn query(
     runtime: &mut Runtime,
     of: &Bound<'_, PyAny>,
@@ -110,22 +110,22 @@ pub(crate) fn query(
     json::decode(py, raised(py, answer)?.get())
 }
 
-/// Lets the log of a run of state machines begin anew. Drives all runs meanwhile.
+/// Starts the log of a run of state machines again with a snapshot. Drives all runs meanwhile.
 pub(crate) fn snapshot(runtime: &mut Runtime, of: &Bound<'_, PyAny>) -> PyResult<()> {
     let (py, of) = (of.py(), run(identity(of)?));
     raised(py, runtime.snapshot(&of))
 }
 
-/// Waits until all that was asked for is safe in the log.
+/// Waits until everything requested so far is safe in the log.
 pub(crate) fn flush(py: Python<'_>, runtime: &mut Runtime) -> PyResult<()> {
     let flushed = runtime.flush();
     raised(py, flushed)
 }
 
-/// A run that cannot go on: its identity, the code and the text of its error.
+/// A run that cannot continue: its UUID, and the code and the text of its error.
 pub(crate) type PausedParts = (String, &'static str, String);
 
-/// The runs that cannot go on.
+/// Returns the runs that cannot continue.
 pub(crate) fn paused(runtime: &Runtime) -> Vec<PausedParts> {
     runtime.paused().iter().map(paused_run).collect()
 }
@@ -134,7 +134,7 @@ pub(super) fn paused_run(paused: &Paused) -> PausedParts {
     (paused.run.to_string(), paused.error.code(), paused.error.to_string())
 }
 
-/// A step in doubt: its key, its run, its name, the attempt, whether its task waits.
+/// A step in doubt: its key, its run, its name, the attempt, and whether its task waits.
 pub(crate) type DoubtParts = (String, String, String, u64, bool);
 
 pub(super) fn doubt(doubt: &Doubt) -> DoubtParts {
@@ -142,7 +142,7 @@ pub(super) fn doubt(doubt: &Doubt) -> DoubtParts {
     (key.clone(), run.to_string(), step.clone(), *attempt, *waits)
 }
 
-/// What was counted and measured: as text for Prometheus, and as JSON.
+/// Returns the metrics as text for Prometheus and as JSON.
 pub(crate) fn metrics(metrics: &Snapshot) -> (String, String) {
     let json = serde_json::to_string(metrics).unwrap_or_else(|_| "{\"families\":[]}".into());
     (metrics.to_string(), json)
@@ -152,7 +152,7 @@ pub(crate) fn doubts(runtime: &Runtime) -> Vec<DoubtParts> {
     runtime.doubts().iter().map(doubt).collect()
 }
 
-/// What a person says of a step in doubt: `("done", value)`, `("failed", why)` or `("again", None)`.
+/// Decides a step in doubt: `("done", value)`, `("failed", why)` or `("again", None)`.
 pub(super) fn decision(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Decision> {
     Ok(match what {
         "done" => Decision::Done(json::raw(given, || "the result of a step".into())?),

@@ -1,4 +1,4 @@
-//! What a runtime with a log is told, as `python/tiffany/durable/_runtime.py` has made it of what the user wrote.
+//! The settings of durable runs, as `python/tiffany/_settings.py` passes them.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub(crate) struct Settings<'py> {
     #[pyo3(from_py_with = argument::wal)]
     wal: Option<PathBuf>,
     functions: Py<PyAny>,
-    /// The queues: how many at once, and how many in which time.
+    /// The queues, each as its concurrency and its rate.
     queues: Bound<'py, PyDict>,
     on_chunk: Option<Py<PyAny>>,
     outward_only: bool,
@@ -66,7 +66,7 @@ impl Settings<'_> {
     }
 }
 
-/// Shows a chunk to who watches. What goes wrong there is shown, and nothing else comes of it.
+/// Passes a chunk to `on_chunk`. An exception in it is printed and has no other effect.
 fn show(watch: &Bound<'_, PyAny>, chunk: &Chunk) {
     let py = watch.py();
     let shown = || {

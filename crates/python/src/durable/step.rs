@@ -1,5 +1,5 @@
-//! `Step`: a function whose calls are steps. Calling it gives a call for the scheduler; what the function is given is written down with it.
-//! The decorator and what it accepts are in `python/tiffany/durable/_steps.py`.
+//! `Step`: a function whose calls are steps. Calling it returns a call for the scheduler, which has
+//! the arguments that are recorded. The decorator is in `python/tiffany/durable/_steps.py`.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ use crate::values::{argument, errors, json, names};
 pub(crate) struct Step {
     function: Py<PyAny>,
     settings: Settings,
-    /// What it was decorated with.
+    /// The options of the decorator.
     options: Py<PyDict>,
-    /// The parameters that can be given by position, and how many of them must be given; `None` if there are others.
+    /// The positional parameters, and how many of them are required; `None` if there are others.
     positional: Option<(Vec<Py<PyString>>, usize)>,
     signature: Py<PyAny>,
 }
 
-/// What was said about a step, as `python/tiffany/durable/_steps.py` has made it of what the user wrote.
+/// The options of a step, as `python/tiffany/durable/_steps.py` passes them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Settings {
@@ -157,7 +157,7 @@ impl Step {
         kwargs.is_none_or(|kwargs| kwargs.is_empty()) && self.positional.as_ref().is_some_and(fits)
     }
 
-    /// What the function is given, by the names of its parameters. A mistake is an error here and now.
+    /// Binds arguments to the names of the parameters. Wrong arguments are an error at the call.
     fn named<'py>(
         &self,
         args: &Bound<'py, PyTuple>,
@@ -195,12 +195,12 @@ impl Step {
         }
     }
 
-    /// The step as the runtime has it.
+    /// Creates the runtime's step.
     fn step(&self, work: Work) -> tiffany::durable::Step<()> {
         let settings = &self.settings;
         let (name, work) = (work.name, Arc::new(work));
         let mut step = match settings.is_async {
-            // There is no other thread: the loop's own runs the coroutine to its end.
+            // There is no other thread: the loop's own thread runs the coroutine to its end.
             true if binding::is_simulated() => binding::step(name, move |attempt| {
                 let done = interpreter::inside(|py| work.attempt_here(py, attempt));
                 done.unwrap_or_else(|| Err("the interpreter is ending".into()))
@@ -264,7 +264,7 @@ impl StepCall {
         py: Python<'_>,
         options: Option<Bound<'_, PyDict>>,
     ) -> PyResult<Py<StepCall>> {
-        // The other one stands in its place.
+        // The new call replaces this one.
         slf.as_super().made();
         let step = Step::with_options(slf.step.bind(py).clone(), options)?.cast_into::<Step>()?;
         let stepping = stepping(&step);
@@ -280,7 +280,7 @@ impl StepCall {
 }
 
 impl StepCall {
-    /// What each attempt is given.
+    /// Returns the arguments for the attempts.
     fn given(&self, py: Python<'_>, json: &str) -> Given {
         let is_constant = |args: &Py<PyTuple>| args.bind(py).iter().all(|arg| is_constant(&arg));
         match &self.args {
@@ -294,7 +294,7 @@ impl StepCall {
     }
 }
 
-/// How a step is begun.
+/// Begins the step.
 struct Stepping(Py<Step>);
 
 fn stepping(step: &Bound<'_, Step>) -> PyClassInitializer<SystemCall> {
@@ -326,7 +326,7 @@ impl Perform for Stepping {
     }
 }
 
-/// A step at this line.
+/// Creates the pending call of a step at this line.
 fn made(call: &Bound<'_, SystemCall>, at: Option<Site>) -> PyResult<TryCall<Reply>> {
     let py = call.py();
     let made = call.cast::<StepCall>()?.get();

@@ -1,6 +1,7 @@
-//! What the loop of asyncio that all async steps share gets from Rust: the queue of callbacks that are ready. The loop
-//! takes each callback from it, a resumption of a task included, so this is where the watchdog learns which step runs. A
-//! callback that keeps the loop for too long is interrupted; a child that it forked ends when it returns to the loop.
+//! The queue of ready callbacks of the event loop that async steps share. The event loop takes every
+//! callback from it, including the resumption of tasks, so this is where the watchdog learns which
+//! step runs. A callback that keeps the event loop for too long is interrupted, and a child process
+//! that it forked ends when it returns to the event loop.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,11 +19,11 @@ use crate::durable::attempt::{self, Attempt};
 use crate::durable::{elsewhere, interrupt};
 use crate::process::session::Process;
 
-/// The handles of callbacks that are ready, in the place of the deque that asyncio makes for them.
+/// The handles of ready callbacks. It replaces the deque that asyncio creates for them.
 #[pyclass(frozen, name = "_ReadyQueue", module = "tiffany._core")]
 pub(super) struct ReadyQueue {
     event_loop: Py<PyAny>,
-    /// The loop's own `call_soon`.
+    /// The event loop's own `call_soon`.
     call_soon: Py<PyAny>,
     handles: Mutex<VecDeque<Py<PyAny>>>,
     process: Process,
@@ -49,8 +50,8 @@ impl ReadyQueue {
         handles.iter().try_for_each(|handle| visit.call(handle))
     }
 
-    /// `call_soon` of the loop. A task that has ended calls it with what waits for the task, which must not be lost to an
-    /// interruption that the task has left behind.
+    /// Replaces `call_soon` of the event loop. A finished task calls it with the callbacks that wait for
+    /// the task, which must not be lost to an interruption of that task.
     #[pyo3(signature = (callback, *args, context = None))]
     fn call_soon<'py>(
         &self,
@@ -76,7 +77,7 @@ impl ReadyQueue {
         self.handles().push_back(handle);
     }
 
-    /// The next callback, which the loop runs at once.
+    /// Returns the next callback, which the event loop runs at once.
     fn popleft<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.process.end_if_forked();
         interrupt::take();
@@ -92,7 +93,7 @@ impl ReadyQueue {
         Ok(next)
     }
 
-    /// The loop is about to wait for events.
+    /// Called when the event loop is about to wait for events.
     fn rest(&self) {
         self.process.end_if_forked();
         interrupt::take();
@@ -109,14 +110,14 @@ impl ReadyQueue {
     }
 }
 
-/// The attempt that a callback belongs to.
+/// Returns the attempt that a callback belongs to.
 #[inline]
 fn attempt_of<'py>(handle: &Bound<'py, PyAny>) -> Option<Bound<'py, Attempt>> {
     let context = handle.getattr(intern!(handle.py(), "_context")).ok()?;
     attempt::found_in(&context).unwrap_or(None)
 }
 
-/// Does not let the loop call a callback of an attempt that was interrupted too often, unless it is one of ours.
+/// Skips callbacks of attempts that were interrupted too often, unless they are ours.
 #[cold]
 fn skip(handle: &Bound<'_, PyAny>, attempt: &Attempt) -> PyResult<()> {
     if !elsewhere::is_ours(&handle.getattr("_callback")?) {
@@ -126,7 +127,7 @@ fn skip(handle: &Bound<'_, PyAny>, attempt: &Attempt) -> PyResult<()> {
     Ok(())
 }
 
-/// Whether the caller is a step, and another one than that of this attempt.
+/// Whether the caller is a step other than that of this attempt.
 #[pyfunction]
 #[pyo3(name = "_is_another_step")]
 pub(super) fn is_another_step(py: Python<'_>, attempt: Option<&Bound<'_, Attempt>>) -> bool {
@@ -141,7 +142,7 @@ pub(super) fn is_interruption(error: &Bound<'_, PyAny>) -> bool {
     interrupt::is_interruption(error)
 }
 
-/// The function of asyncio that calls every callback, and contains what it raises.
+/// The boundary: the function of asyncio that calls every callback and catches its exceptions.
 fn boundary(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static CODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let code = CODE.get_or_try_init(py, || {
@@ -151,10 +152,10 @@ fn boundary(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(code.bind(py))
 }
 
-/// The line of the boundary that calls the callback, as it was when one was last interrupted.
+/// The line of the boundary at which it calls the callback, noted at the last interruption.
 static CALLING_LINE: AtomicU32 = AtomicU32::new(0);
 
-/// The frame of the boundary, seen from a frame inside it.
+/// Returns the frame of the boundary around a frame.
 fn frame_of_boundary(innermost: Bound<'_, PyAny>) -> PyResult<Option<Bound<'_, PyAny>>> {
     let py = innermost.py();
     let code = boundary(py)?;
@@ -168,18 +169,18 @@ fn frame_of_boundary(innermost: Bound<'_, PyAny>) -> PyResult<Option<Bound<'_, P
     Ok(None)
 }
 
-/// The line at which a frame is.
+/// Returns the current line of a frame.
 fn line_of(frame: &Bound<'_, PyAny>) -> PyResult<u32> {
     frame.getattr(intern!(frame.py(), "f_lineno"))?.extract()
 }
 
-/// Whether a thread runs a callback, which is about to be interrupted. An exception between two of them would lose the next
-/// one.
+/// Whether a thread that is about to be interrupted runs a callback. An exception between two
+/// callbacks would lose the next one.
 pub(super) fn runs_callback(py: Python<'_>, thread: std::ffi::c_long) -> PyResult<bool> {
     let frames = py.import("sys")?.call_method0("_current_frames")?;
     let Some(frame) = frame_of_boundary(frames.get_item(thread)?)? else { return Ok(false) };
     let line = line_of(&frame)?;
-    // On its first line it has not begun to contain what is raised.
+    // On its first line it does not catch exceptions yet.
     if line == boundary(py)?.getattr("co_firstlineno")?.extract::<u32>()? {
         return Ok(false);
     }
@@ -190,7 +191,8 @@ pub(super) fn runs_callback(py: Python<'_>, thread: std::ffi::c_long) -> PyResul
     Ok(true)
 }
 
-/// The frame of the present code. This runs no Python code, in which the next exception would be raised.
+/// Returns the current frame without running Python code, in which the next exception would be
+/// raised.
 fn innermost(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static GET_FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let get_frame = GET_FRAME
@@ -198,12 +200,12 @@ fn innermost(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     get_frame.bind(py).call0()
 }
 
-/// Whether the present code is that of the boundary, or was called by it in C.
+/// Whether the current code is the boundary, or C code that it called.
 fn is_at_boundary(py: Python<'_>) -> PyResult<bool> {
     Ok(innermost(py)?.getattr(intern!(py, "f_code"))?.is(boundary(py)?))
 }
 
-/// Whether the present code is that of a callback.
+/// Whether the current code is that of a callback.
 pub(super) fn is_in_callback(py: Python<'_>) -> PyResult<bool> {
     if is_at_boundary(py)? {
         return Ok(false);

@@ -1,5 +1,5 @@
-//! The work of a step: a Python function, what it is given, and its result or exception in the form in which it is written down. Where
-//! it is done is not known here.
+//! The work of a step: a Python function, its arguments, and its encoded result or exception. This
+//! file does not know where the function runs.
 
 use std::sync::Arc;
 
@@ -13,27 +13,29 @@ use tiffany::{ErrorKind, TaskError, binding};
 use crate::durable::{attempt, interrupt};
 use crate::values::{errors, json};
 
-/// What is done.
+/// The work of a step.
 pub(super) struct Work {
     /// The name of the step.
     pub(super) name: &'static str,
     pub(super) function: Py<PyAny>,
     pub(super) given: Given,
-    /// Exceptions after which it is not tried again.
+    /// Exceptions after which the step is not retried.
     pub(super) no_retry: Py<PyAny>,
-    /// Who does it inside a transaction, if it is transactional: `transact(function, attempt, args, kwargs)` gives JSON.
+    /// Runs the function inside a transaction, for transactional steps: `transact(function, attempt,
+    /// args, kwargs)` returns JSON.
     pub(super) transact: Option<Py<PyAny>>,
 }
 
-/// What a function is given.
+/// The arguments of the function.
 pub(super) enum Given {
-    /// These, which nobody can change.
+    /// Immutable arguments, which all attempts share.
     Same(Py<PyTuple>),
-    /// A copy for each attempt: what the function changes is its own affair. By position, or by `inspect.BoundArguments`.
+    /// Encoded arguments, decoded again for each attempt, because the function may change them.
+    /// Positional, or as `inspect.BoundArguments`.
     Copied { json: Arc<str>, signature: Option<Py<PyAny>> },
 }
 
-/// Whether a value is one that nobody can change.
+/// Whether a value is immutable.
 pub(super) fn is_constant(value: &Bound<'_, PyAny>) -> bool {
     value.is_none()
         || value.is_exact_instance_of::<PyString>()
@@ -64,7 +66,7 @@ impl Given {
 }
 
 impl Work {
-    /// Calls the function: what it returns, or for `async def` the coroutine.
+    /// Calls the function and returns its value, or the coroutine of an `async def`.
     pub(super) fn call<'py>(
         &self,
         py: Python<'py>,
@@ -84,7 +86,7 @@ impl Work {
             let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
             let value = attempt::within(&attempt, || self.call(py, &attempt))?;
             match self.transact {
-                // It is written in the transaction, and so in words already.
+                // It was recorded in the transaction, so it is encoded already.
                 Some(_) => value.extract::<String>().map(Ok),
                 None => Ok(self.result(&value)),
             }
@@ -92,7 +94,7 @@ impl Work {
         attempted().unwrap_or_else(|error| Err(self.failed(py, &error)))
     }
 
-    /// An attempt of an `async def` on this thread, on a loop of its own.
+    /// An attempt of an `async def` on this thread, on its own event loop.
     pub(super) fn attempt_here(
         &self,
         py: Python<'_>,
@@ -108,9 +110,9 @@ impl Work {
         attempted().unwrap_or_else(|error| Err(self.failed(py, &error)))
     }
 
-    /// What the function returned, in words.
+    /// Encodes the result of the function.
     pub(super) fn result(&self, value: &Bound<'_, PyAny>) -> Result<String, StepError> {
-        // What cannot be written down will not be able to next time.
+        // A value that cannot be encoded cannot be encoded next time either, so there is no retry.
         let py = value.py();
         let subject = || format!("the result of step `{}`", self.name);
         json::encode(value, subject).map_err(|error| {
@@ -121,7 +123,7 @@ impl Work {
         })
     }
 
-    /// The error of an async step that kept the loop of all.
+    /// Returns the error for an async step that kept the event loop for too long.
     pub(super) fn interrupted(&self) -> StepError {
         let message = format!(
             "async step `{}` kept the loop that all async steps share for longer than a task may keep its turn",
@@ -130,7 +132,7 @@ impl Work {
         binding::worth_another_attempt(TaskError::new(ErrorKind::StepInterrupted, message))
     }
 
-    /// What it raised, in words, and whether another attempt is worth it.
+    /// Encodes the exception of the function and decides whether the step is retried.
     pub(super) fn failed(&self, py: Python<'_>, error: &PyErr) -> StepError {
         let exception = error.value(py);
         if is(py, error, "_InDoubt") {
@@ -150,7 +152,7 @@ impl Work {
                 say_where(py, error);
                 json::written(exception, error.traceback(py).as_ref())
             }
-            // What ends the process, or a task elsewhere, must not do so in the run.
+            // An exception that ends the process or a task elsewhere must not do so in the run.
             false => ended_by(&errors::text(exception)),
         };
         let is_hopeless = exception.is_instance(self.no_retry.bind(py)).unwrap_or(false)
@@ -162,12 +164,12 @@ impl Work {
     }
 }
 
-/// The error of a step that was ended by what is no `Exception`.
+/// Returns the error of a step that was ended by a `BaseException`.
 fn ended_by(text: &str) -> TaskError {
     TaskError::new(ErrorKind::StepFailed, format!("it was ended by {text}"))
 }
 
-/// Whether an exception is of a class of `tiffany.errors`.
+/// Whether the class of an exception is in `tiffany.errors`.
 fn is(py: Python<'_>, error: &PyErr, name: &'static str) -> bool {
     static CLASSES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let errors = CLASSES
@@ -176,7 +178,7 @@ fn is(py: Python<'_>, error: &PyErr, name: &'static str) -> bool {
     class.is_ok_and(|class| class.cast::<PyType>().is_ok_and(|class| error.is_instance(py, class)))
 }
 
-/// The lines that an exception came through, as a note of it: its traceback is not written down.
+/// Adds the lines that an exception passed as a note, because its traceback is not recorded.
 fn say_where(py: Python<'_>, error: &PyErr) {
     let mut lines = Vec::new();
     let mut next = error.traceback(py).map(Bound::into_any);
@@ -196,5 +198,5 @@ fn say_where(py: Python<'_>, error: &PyErr) {
     }
 }
 
-/// So many of the innermost lines are shown.
+/// How many of the innermost lines the note has.
 const SHOWN_LINES: usize = 8;

@@ -1,5 +1,5 @@
-//! Channels, semaphores, mutexes and groups. Each names something in the tables of its run, and gives it back when nobody has it
-//! any more.
+//! Handles of channels, semaphores, mutexes and groups. A handle refers to an entry in the tables of
+//! its run and releases it when dropped.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -43,7 +43,7 @@ impl Channel {
         self.object
     }
 
-    /// Whether a handle is that of a channel that was closed.
+    /// Whether the object is a channel that was closed.
     pub(crate) fn is_closed(handle: &Bound<'_, PyAny>) -> bool {
         let channel = handle.cast::<Channel>();
         channel.is_ok_and(|channel| channel.get().is_closed.load(Ordering::Relaxed))
@@ -93,7 +93,7 @@ impl Drop for Channel {
     }
 }
 
-/// The end of an `async for`.
+/// Ends an `async for`.
 #[cold]
 pub(crate) fn no_more_messages() -> PyErr {
     PyStopAsyncIteration::new_err(())
@@ -173,7 +173,7 @@ pub(crate) struct Mutex;
 /// dropped.
 #[pyclass(frozen, module = "tiffany")]
 pub(crate) struct Permit {
-    /// The semaphore lives while somebody has permits of it.
+    /// Keeps the semaphore alive while its permits are held.
     _lock: Option<Py<PyAny>>,
     object: ObjectRef,
     permits: AtomicUsize,
@@ -237,7 +237,7 @@ impl Group {
         Group { object, is_cancelled: AtomicBool::new(false) }
     }
 
-    /// Cancels the members. From now on it takes no more.
+    /// Cancels the members. The group accepts no further ones.
     fn cancel(&self) {
         if !self.is_cancelled.swap(true, Ordering::Relaxed) {
             release(Release::Group(self.object));

@@ -1,4 +1,4 @@
-//! What is learnt of a log without code: two runs side by side, a run for other programs, copies of the whole.
+//! What needs the log only, and no code of the runs: comparing two runs, exports, and backups.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,14 @@ use crate::process::interpreter;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::{argument, errors};
 
-/// What there is and why it is not all, if it is not.
+/// The view of a log, and why it is incomplete, if it is.
 type Told<T> = (T, Option<String>);
 
-/// A backup: when; runs, records, blobs, bytes; of these copied runs, blobs, bytes; removed files; damaged runs.
+/// A backup: its time; runs, records, blobs, bytes; of these copied runs, blobs, bytes; removed
+/// files; damaged runs.
 type TakenParts = (String, (u64, u64, u64, u64), (u64, u64, u64), u64, Vec<(String, String)>);
 
-/// What a backup has: when; runs, records, blobs, bytes; how many runs are damaged.
+/// The content of a backup: its time; runs, records, blobs, bytes; the number of damaged runs.
 type CheckedParts = (String, (u64, u64, u64, u64), u64);
 
 fn log_error(py: Python<'_>, error: &LogError) -> PyErr {
@@ -33,7 +34,7 @@ fn backup_error(py: Python<'_>, error: &BackupError) -> PyErr {
     errors::coded(py, error.code(), error)
 }
 
-/// Looks at a log, which may be damaged.
+/// Opens a view of a log, which may be damaged.
 fn look(dir: &Path) -> Result<(View, Option<LogError>), LogError> {
     View::open_anyhow(Arc::new(RealDisk), dir)
 }
@@ -68,7 +69,7 @@ pub(super) fn diff(
     Ok((text.map_err(|error| PyValueError::new_err(error.to_string()))?, trouble))
 }
 
-/// Exports a run for other programs: as text, or into a file.
+/// Exports a run in another format, as text or into a file.
 #[pyfunction]
 #[pyo3(name = "_export")]
 pub(super) fn export(
@@ -125,7 +126,7 @@ pub(super) fn take_backup(
         Some(_) => Pace::full(),
         None => Pace::beside(&wal),
     };
-    // What ends it early: a signal, or what is raised by who watches.
+    // The exception that ends it early: from a signal or from the progress callback.
     let ended = RefCell::new(None);
     let taken = interpreter::without(py, || {
         let mut watching = |done: u64, total: u64| {

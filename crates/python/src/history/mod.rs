@@ -1,5 +1,5 @@
-//! What can be learnt of durable runs afterwards: a run at any of its records, runs in the code of today, two runs side by side, a run for other
-//! programs, copies of a log. `python/tiffany/history` makes its objects of what is given here.
+//! Examining durable runs: any moment of a run, runs replayed with the current code, comparisons,
+//! exports, and copies of a log. `python/tiffany/history` converts the results to objects.
 
 mod files;
 mod travel;
@@ -11,7 +11,7 @@ use tiffany::Builder;
 
 use crate::runtime::settings::Settings;
 
-/// A builder with the functions of a program.
+/// Returns a builder with the functions of a program.
 fn program(settings: &Bound<'_, PyDict>) -> PyResult<Builder> {
     Settings::read(settings)?.builder(settings.py())
 }

@@ -1,4 +1,4 @@
-//! A run as it was at any of its records.
+//! Time travel: a run as it was at any of its records.
 
 use std::cell::{RefCell, RefMut};
 use std::path::PathBuf;
@@ -17,10 +17,11 @@ use crate::runtime::driven;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::{argument, errors};
 
-/// A record, as the log has it, and the tasks there.
+/// The number of a record, its line in the log, and the tasks at that point.
 type MomentParts = (u64, String, Vec<TaskParts>);
 
-/// A task: number, name, line that spawned it, state, what it waits for and where, store, frames, what it failed with.
+/// A task: number, name, line that spawned it, state, what it waits for and where, store, frames,
+/// exception.
 type TaskParts = (
     u64,
     Option<String>,
@@ -33,7 +34,7 @@ type TaskParts = (
     Option<Py<PyAny>>,
 );
 
-/// A function, its file and line, its variables.
+/// A frame: function, file, line, variables.
 type FrameParts = (String, String, u32, Vec<(String, String)>);
 
 /// Moves through the records of one run, on the thread that created it.
@@ -128,7 +129,7 @@ impl TimeTravel {
     }
 }
 
-/// An error of a look back.
+/// Converts an error of time travel.
 fn raised(py: Python<'_>, error: &RunError) -> PyErr {
     errors::run_error(py, error)
 }

@@ -1,4 +1,4 @@
-//! Runs in the code of today.
+//! Runs replayed with the current code.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,12 @@ use crate::process::signals::Second;
 use crate::runtime::driven;
 use crate::values::{argument, errors, json};
 
-/// A run, its id, its function, and why it would not go on.
+/// A run, its id, its function, and the error because of which it would not continue.
 type CheckedParts = (String, String, String, Option<Py<PyAny>>);
 
-/// A run, its id and function; how many calls were as they were; what it would do next (task, call, name, line); its value or its
-/// error, if it would end; why it would not go on; what could be written (line, id, code, why).
+/// A run, its id and function; the number of calls that matched the log; the next calls (task, call,
+/// name, line); its value or its error, if it would end; the error because of which it would not
+/// continue; the proposed code (line, id, code, why).
 type TrialParts = (
     (String, String, String),
     usize,

@@ -1,4 +1,5 @@
-//! The interpreter beside threads of ours: given away while something is waited for, and not touched any more when it ends.
+//! Access to the interpreter from our threads: releasing it around waits, attaching to it, and not
+//! touching it once it is ending.
 
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -7,12 +8,12 @@ use pyo3::prelude::*;
 
 use crate::process::session::Process;
 
-/// How long the end of the program waits in silence for work that nobody waits for.
+/// How long the end of the program waits for unfinished work before it prints a message.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Does something that may wait, without the interpreter, so that other threads can have it. What is done may take it again.
+/// Calls a function that may wait, with the interpreter released. The function may attach again.
 pub(crate) fn without<R>(py: Python<'_>, act: impl FnOnce() -> R) -> R {
-    /// Taken to no other thread: `detach` runs it here and at once.
+    /// Never leaves this thread: `detach` calls the function here and at once.
     struct Here<T>(T);
     // SAFETY: see above.
     unsafe impl<T> Send for Here<T> {}
@@ -25,7 +26,7 @@ pub(crate) fn without<R>(py: Python<'_>, act: impl FnOnce() -> R) -> R {
     py.detach(move || here.run()).0
 }
 
-/// Threads of ours that are in the interpreter, and whether it is ending.
+/// The number of our threads that are in the interpreter, and whether it is ending.
 struct Busy {
     count: usize,
     is_ending: bool,
@@ -34,7 +35,7 @@ struct Busy {
 static BUSY: Mutex<Busy> = Mutex::new(Busy { count: 0, is_ending: false });
 static DONE: Condvar = Condvar::new();
 
-/// While this lives, the interpreter does not end.
+/// Keeps the interpreter from ending while it exists.
 struct Inside(());
 
 impl Drop for Inside {
@@ -45,7 +46,8 @@ impl Drop for Inside {
     }
 }
 
-/// Does something in the interpreter, on a thread that is not Python's. `None`: the interpreter is ending.
+/// Attaches to the interpreter on a thread that Python did not start, and calls a function. Returns
+/// `None` if the interpreter is ending.
 pub(crate) fn inside<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     let inside = {
         let mut busy = BUSY.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -57,14 +59,14 @@ pub(crate) fn inside<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     };
     let process = Process::current();
     let result = Python::try_attach(act);
-    // Before a lock is taken, which another thread of the parent may have held.
+    // Checked before the lock, which another thread of the parent may have held during the fork.
     process.end_if_forked();
     drop(inside);
     result
 }
 
-/// Called before the interpreter ends: waits for what is being done in it. A thread that came back to an interpreter that is gone would
-/// take the process with it.
+/// Called before the interpreter ends. Waits for the threads that are in it, because a thread that
+/// returned to a finished interpreter would crash the process.
 #[pyfunction]
 #[pyo3(name = "_leave")]
 pub(crate) fn leave(py: Python<'_>) {

@@ -1,4 +1,5 @@
-//! This process and its interpreter: threads, signals, forks, and the loops that run. It knows nothing of calls or tasks.
+//! The process and its interpreter: threads, signals, forks and running loops. It knows nothing of
+//! calls or tasks.
 
 pub(crate) mod interpreter;
 pub(crate) mod session;

@@ -1,4 +1,5 @@
-//! What a running loop and the rest of the process know of each other: which runtimes there are, and what has to end one at once.
+//! State shared between the running loops and the rest of the process: the runtimes, forks, and
+//! exceptions that end a loop at once.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
@@ -13,14 +14,14 @@ use crate::process::signals;
 
 thread_local! {
     static FATAL: RefCell<Option<PyErr>> = const { RefCell::new(None) };
-    /// The interpreter ends by this thread, whose own loops may still run.
+    /// Set on the thread that ends the interpreter, whose own loops may still run.
     static ENDS_HERE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How often this process was forked from another.
+/// The number of forks between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A process, among those that came from it by fork.
+/// Identifies a process among its forked children.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process(u32);
 
@@ -35,7 +36,7 @@ impl Process {
         self == Process::current()
     }
 
-    /// Ends this process if it is a child that was forked from this one, and came back to its runtime.
+    /// Ends the running process if it is a forked child of this one that returned into its runtime.
     #[inline]
     pub(crate) fn end_if_forked(self) {
         if !self.is_current() {
@@ -44,20 +45,20 @@ impl Process {
     }
 }
 
-/// Called by Python in the new process after every fork.
+/// Called by Python in the child after every fork.
 #[pyfunction]
 pub(crate) fn forked(py: Python<'_>) {
     FORKS.fetch_add(1, Ordering::Relaxed);
     RUNNING.store(0, Ordering::Relaxed);
     binding::forked();
-    // They belong to the other process. What they are made of must not be touched here.
+    // They belong to the parent and must not be dropped here.
     std::mem::forget(std::mem::take(&mut *lock()));
     if let Err(error) = signals::forked(py) {
         error.write_unraisable(py, None);
     }
 }
 
-/// Whether this process was forked from one that had imported this.
+/// Whether this process was forked from one that had imported this module.
 pub(crate) fn was_forked() -> bool {
     FORKS.load(Ordering::Relaxed) > 0
 }
@@ -65,7 +66,7 @@ pub(crate) fn was_forked() -> bool {
 /// The runtimes of this process.
 static HANDLES: Mutex<Vec<(u64, RuntimeHandle)>> = Mutex::new(Vec::new());
 
-/// While this lives, other threads find a runtime.
+/// Makes a runtime known to other threads while it exists.
 pub(crate) struct Registered(u64);
 
 impl Registered {
@@ -87,12 +88,12 @@ fn lock() -> std::sync::MutexGuard<'static, Vec<(u64, RuntimeHandle)>> {
     HANDLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// All runtimes of this process.
+/// Returns the runtimes of this process.
 pub(crate) fn handles() -> Vec<RuntimeHandle> {
     lock().iter().map(|(_, handle)| handle.clone()).collect()
 }
 
-/// Gives a handle back, on whatever thread it is dropped.
+/// Releases a handle, on whichever thread it is dropped.
 pub(crate) fn release(release: Release) {
     if !binding::release(release) {
         handles().iter().for_each(|handle| handle.release(release));
@@ -100,11 +101,11 @@ pub(crate) fn release(release: Release) {
 }
 
 thread_local! {
-    /// The process in which a loop runs on this thread.
+    /// The process that started the loop that runs on this thread.
     static LOOP: Cell<Option<Process>> = const { Cell::new(None) };
 }
 
-/// While this lives, a loop runs on this thread.
+/// Marks this thread as running a loop while it exists.
 pub(crate) struct Looping(Option<Process>);
 
 impl Looping {
@@ -128,13 +129,13 @@ pub(crate) fn is_looping() -> bool {
     LOOP.get().is_some()
 }
 
-/// Loops that have the interpreter, or want it.
+/// The number of loops that hold the interpreter or wait for it.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
-/// The interpreter is about to end.
+/// Whether the interpreter is about to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// A loop does something without the interpreter, perhaps for ever.
+/// Does something without the interpreter inside a loop, for any length of time.
 pub(crate) fn pausing<R>(act: impl FnOnce() -> R) -> R {
     RUNNING.fetch_sub(1, Ordering::SeqCst);
     let result = act();
@@ -142,37 +143,37 @@ pub(crate) fn pausing<R>(act: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The interpreter is about to end: loops of other threads stop, as it would end these threads in the middle of Rust code. `true`: they
-/// have.
+/// Tells the loops of other threads to stop, because the interpreter is about to end and would end
+/// these threads in the middle of Rust code. Returns whether they have stopped.
 pub(crate) fn end_loops() -> bool {
     ENDING.store(true, Ordering::SeqCst);
     ENDS_HERE.set(true);
     RUNNING.load(Ordering::SeqCst) <= 0
 }
 
-/// Whether loops of this thread stop because of that.
+/// Whether the loops of this thread have to stop because the interpreter is ending.
 fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed) && !ENDS_HERE.get()
 }
 
-/// Whether this is inside a loop that was left behind in another process.
+/// Whether this code runs inside a loop that the parent process started before a fork.
 pub(crate) fn is_forked_inside() -> bool {
     LOOP.get().is_some_and(|process| !process.is_current())
 }
 
-/// The loop of this thread is to end with this exception.
+/// Tells the loop of this thread to end with this exception.
 pub(crate) fn interrupt(error: PyErr) {
     FATAL.with_borrow_mut(|fatal| {
         fatal.get_or_insert(error);
     });
 }
 
-/// Whether it is to end.
+/// Whether the loop of this thread has to end.
 pub(crate) fn is_interrupted() -> bool {
     is_ending() || FATAL.with_borrow(Option::is_some)
 }
 
-/// What it is to end with.
+/// Takes the exception that the loop of this thread has to end with.
 pub(crate) fn take_interrupt() -> Option<PyErr> {
     let taken = FATAL.take();
     if taken.is_some() {
@@ -181,7 +182,7 @@ pub(crate) fn take_interrupt() -> Option<PyErr> {
     taken.or_else(|| is_ending().then(|| PySystemExit::new_err(())))
 }
 
-/// How many loops of this process have noticed that they are to end.
+/// The number of interrupts that loops of this process have taken.
 pub(crate) fn interrupts_taken() -> u32 {
     TAKEN.load(Ordering::Relaxed)
 }

@@ -1,5 +1,5 @@
-//! Ctrl-C, and whatever else asks a program to end, while a loop runs. The first asks the loop to end in good order, and no task notices
-//! where it stands; the second ends it at once. It knows nothing of runs.
+//! Ctrl-C and SIGTERM while a loop runs. The first signal asks the loop to end in an orderly way,
+//! and no task receives an exception; the second one ends it at once. It knows nothing of runs.
 
 use std::cell::Cell;
 use std::io::{PipeReader, PipeWriter, Read};
@@ -17,30 +17,31 @@ use tiffany::binding;
 use crate::process::{interpreter, session};
 use crate::values::errors;
 
-/// Their numbers on Linux.
+// Signal numbers on Linux.
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 
-/// Nobody is woken by signals.
+/// No descriptor is woken by signals.
 const NO_FD: i32 = -1;
 
-/// What the loop of a thread has to do with signals.
+/// What a signal means to the loop of a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loop {
-    /// There is none: the exception is raised where the thread is.
+    /// There is no loop: the exception is raised where the thread is.
     None,
-    /// It is asked to end by the next one.
+    /// The next signal asks the loop to end.
     Listens,
-    /// It was asked to end, and the next one means it.
+    /// The loop was asked to end; the next signal ends it at once.
     Asked,
 }
 
-/// What the second one does.
+/// What the second signal does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Second {
-    /// It is raised where the thread is, and what a task makes of that does not matter.
+    /// Raises the exception where the thread is, even inside a task.
     Raises,
-    /// It ends the process as a crash does, which durable runs survive. Raised in one of their tasks, `finally` would act.
+    /// Ends the process like a crash, which durable runs survive. Raised in one of their tasks, the
+    /// exception would run `finally` blocks.
     Exits,
 }
 
@@ -48,7 +49,7 @@ thread_local! {
     static LOOP: Cell<(Loop, Second)> = const { Cell::new((Loop::None, Second::Raises)) };
 }
 
-/// Called by Python for a signal.
+/// The signal handler that Python calls.
 #[pyfunction]
 #[pyo3(signature = (number, frame = None))]
 fn _on_signal(py: Python<'_>, number: i32, frame: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
@@ -71,13 +72,13 @@ fn _on_signal(py: Python<'_>, number: i32, frame: Option<&Bound<'_, PyAny>>) -> 
     }
 }
 
-/// After so long it is said what is waited for.
+/// How long a loop may take to end before a message says what it waits for.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// How many loops have ended that were asked to.
+/// The number of watched loops that have ended.
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
-/// Says what is waited for, if that takes long: a task that keeps its turn, or the cleanup of all.
+/// Prints what the loop waits for if ending takes long: a task that keeps its turn, or the cleanup.
 fn explain_soon(py: Python<'_>) -> PyResult<()> {
     let thread = py.import("threading")?.call_method0("get_ident")?.extract::<u64>()?;
     let (ended, taken) = (ENDED.load(Ordering::Relaxed), session::interrupts_taken());
@@ -92,12 +93,12 @@ fn explain_soon(py: Python<'_>) -> PyResult<()> {
         });
     };
     let started = std::thread::Builder::new().name("tiffany-ctrl-c".into()).spawn(explain);
-    // Without a thread to say it, it goes on in silence.
+    // If no thread can be started, there is no message.
     drop(started);
     Ok(())
 }
 
-/// What a program ends with by a signal.
+/// Returns the exception that a signal ends a program with.
 fn exception(number: i32) -> PyErr {
     match number {
         SIGINT => PyKeyboardInterrupt::new_err(()),
@@ -105,16 +106,16 @@ fn exception(number: i32) -> PyErr {
     }
 }
 
-/// While this lives, the loop of this thread is asked to end by Ctrl-C; unless the program has a handler of its own for that.
+/// Routes Ctrl-C to the loop of this thread while it exists, unless the program has its own handler.
 pub(crate) struct Watch {
     was: (Loop, Second),
-    /// Python sees to signals on its main thread only.
+    /// Python handles signals only on its main thread.
     is_main: bool,
 }
 
 impl Watch {
     pub(crate) fn new(py: Python<'_>, second: Second) -> PyResult<Watch> {
-        // Made first, so that what is done here is undone if the rest fails.
+        // Created first, so that everything below is undone if a later part fails.
         let mut watch = Watch { was: LOOP.replace((Loop::Listens, second)), is_main: false };
         let signal = signals(py)?;
         let fd = bell()?.1.as_raw_fd();
@@ -122,7 +123,7 @@ impl Watch {
         let Ok(was) = set_wakeup_fd(signal, fd) else { return Ok(watch) };
         watch.is_main = true;
         if was != NO_FD {
-            // Somebody else is woken already.
+            // Another library already has the wakeup descriptor.
             set_wakeup_fd(signal, was)?;
         }
         swap(signal, SIGINT, &signal.getattr("default_int_handler")?, handler(py)?)?;
@@ -130,7 +131,7 @@ impl Watch {
     }
 }
 
-/// Does something that drives a loop. What asks it to end meanwhile is raised afterwards.
+/// Calls a function that drives a loop. A signal that arrives meanwhile is raised afterwards.
 pub(crate) fn watched<T>(
     py: Python<'_>,
     second: Second,
@@ -145,7 +146,7 @@ pub(crate) fn watched<T>(
     }
 }
 
-/// Lets signals end the waits of a loop.
+/// Has signals end the waits of a runtime.
 pub(crate) fn wake(runtime: &tiffany::Runtime) -> PyResult<()> {
     Ok(binding::wake_by(runtime, bell()?.0.as_fd())?)
 }
@@ -168,7 +169,7 @@ impl Drop for Watch {
     }
 }
 
-/// Called in a forked child, which has no loop: signals do to it what they do to any process, and wake nobody.
+/// Called in a forked child, which has no loop: restores the default handling of signals.
 pub(crate) fn forked(py: Python<'_>) -> PyResult<()> {
     LOOP.set((Loop::None, Second::Raises));
     let signal = signals(py)?;
@@ -178,7 +179,7 @@ pub(crate) fn forked(py: Python<'_>) -> PyResult<()> {
     swap(signal, SIGTERM, ours, &signal.getattr("SIG_DFL")?)
 }
 
-/// Lets another handler see to a signal, if this one does.
+/// Replaces the handler of a signal, if the current handler is this one.
 fn swap(
     signal: &Bound<'_, PyAny>,
     number: i32,
@@ -191,7 +192,7 @@ fn swap(
     Ok(())
 }
 
-/// Nobody here is woken by signals any more. Somebody else may be.
+/// Gives up Python's wakeup descriptor, if it is ours.
 fn let_go_of_wakeup_fd(signal: &Bound<'_, PyAny>) -> PyResult<()> {
     let was = set_wakeup_fd(signal, NO_FD)?;
     if was != bell()?.1.as_raw_fd() {
@@ -200,14 +201,16 @@ fn let_go_of_wakeup_fd(signal: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// Where a byte is written for every signal. An error: this is not the main thread.
+/// Sets the descriptor to which Python writes a byte for every signal. Fails on other threads than
+/// the main one.
 fn set_wakeup_fd(signal: &Bound<'_, PyAny>, fd: i32) -> PyResult<i32> {
     let quiet = PyDict::new(signal.py());
     quiet.set_item("warn_on_full_buffer", false)?;
     signal.call_method("set_wakeup_fd", (fd,), Some(&quiet))?.extract()
 }
 
-/// A pipe into which Python writes for every signal, so that one that comes just before the loop begins to wait ends that wait.
+/// The pipe to which Python writes for every signal, so that a signal that arrives just before the
+/// loop starts to wait ends that wait.
 fn bell() -> PyResult<&'static (PipeReader, PipeWriter)> {
     static BELL: OnceLock<(PipeReader, PipeWriter)> = OnceLock::new();
     if let Some(bell) = BELL.get() {
@@ -219,7 +222,7 @@ fn bell() -> PyResult<&'static (PipeReader, PipeWriter)> {
     Ok(BELL.get_or_init(|| (reader, writer)))
 }
 
-/// Makes room for more.
+/// Empties the pipe.
 fn drain() {
     if let Ok((reader, _)) = bell() {
         let mut bytes = [0; 64];
@@ -235,7 +238,7 @@ fn signals(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(module.bind(py))
 }
 
-/// The one function that Python calls.
+/// The Python object of the signal handler.
 fn handler(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static HANDLER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let handler = HANDLER.get_or_try_init(py, || {

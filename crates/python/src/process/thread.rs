@@ -1,4 +1,4 @@
-//! Things that belong to one thread, in objects that Python may take anywhere.
+//! Values that belong to one thread, inside objects that Python can pass to any thread.
 
 use std::mem::ManuallyDrop;
 use std::thread::ThreadId;
@@ -8,14 +8,14 @@ use pyo3::prelude::*;
 use crate::process::session::Process;
 use crate::values::errors::{Raise, TiffanyError};
 
-/// Something that only the thread that made it may touch, in the process that made it.
+/// A value that can only be used on the thread and in the process that created it.
 pub(crate) struct OneThread<T> {
     thread: ThreadId,
     process: Process,
     value: ManuallyDrop<T>,
 }
 
-// SAFETY: the value is reached only through `get` and `drop`, which look at the thread first.
+// SAFETY: the value is reached only through `get` and `drop`, which check the thread first.
 unsafe impl<T> Send for OneThread<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for OneThread<T> {}
@@ -26,12 +26,12 @@ impl<T> OneThread<T> {
         OneThread { thread, process, value: ManuallyDrop::new(value) }
     }
 
-    /// Whether this is another process than that which made it.
+    /// Whether this is another process than the one that created it.
     pub(crate) fn is_forked(&self) -> bool {
         !self.process.is_current()
     }
 
-    /// The value, for its own thread in its own process.
+    /// Returns the value, on its own thread in its own process.
     pub(crate) fn get(&self, py: Python<'_>, what: &str) -> PyResult<&T> {
         if self.is_forked() {
             let message = format!("this {what} was made in another process, which forked this one");
@@ -47,9 +47,9 @@ impl<T> OneThread<T> {
 
 impl<T> Drop for OneThread<T> {
     fn drop(&mut self) {
-        // Elsewhere it cannot be taken apart, and is left as it is.
+        // It must not be dropped elsewhere, so it is leaked.
         if !self.is_forked() && self.thread == std::thread::current().id() {
-            // SAFETY: it is dropped once, here, and on its own thread.
+            // SAFETY: the value is dropped once, here, on its own thread.
             unsafe { ManuallyDrop::drop(&mut self.value) }
         }
     }

@@ -1,5 +1,6 @@
-//! A task of pyos as a task of the kernel. Each turn resumes it once; what it asks of its scheduler is done by the call's own `handle`, and what
-//! that leaves undone is asked of the kernel: a turn, a wait, tasks to be spawned or killed.
+//! A pyos task as a task of the kernel. Each turn resumes it once. The `handle` of a pyos call does
+//! what the task asks of its scheduler; what remains becomes calls of the kernel: a turn, a wait,
+//! tasks to spawn or to kill.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -29,21 +30,21 @@ use crate::tasks::{program, spawn};
 use crate::values::errors;
 use crate::values::line::Line;
 
-/// While other threads could schedule a task, they are looked for this often.
+/// How often to check for other threads while they could schedule a task.
 const LOOK_AT_THREADS: Duration = Duration::from_millis(500);
 
-/// A task of pyos that runs.
+/// A running pyos task.
 pub(crate) struct Driven {
     task: Py<PyosTask>,
     scheduler: Py<PyAny>,
     kernel: Py<PyosKernel>,
-    /// The turn it gave away.
+    /// The turn that it gave up.
     yielding: Option<tiffany::Yield>,
-    /// Its other calls that are not over.
+    /// Its other pending calls.
     calls: Vec<Outstanding>,
-    /// A call of `tiffany` that it made itself.
+    /// The call of `tiffany` that it made itself.
     native: Option<Pending>,
-    /// What it ended with, once it has.
+    /// Its outcome, once it has ended.
     end: Option<Result<Value, TaskError>>,
     is_over: bool,
     methods: Methods,
@@ -52,7 +53,7 @@ pub(crate) struct Driven {
     process: Process,
 }
 
-/// Methods that nobody has overridden need not be called.
+/// Which methods are overridden; the others need not be called.
 #[derive(Clone, Copy)]
 struct Methods {
     runs_plainly: bool,
@@ -64,21 +65,21 @@ struct Outstanding {
     call: TryCall<Reply>,
 }
 
-/// Why a call was made.
+/// The reason for a call.
 enum Why {
     Spawn(Py<PyosTask>),
     Kill,
-    /// To be resumed again.
+    /// To resume the task again.
     Turn,
     Read(i32),
     Write(i32),
     Exit(Py<PyosTask>),
-    /// To see whether other threads are still there.
+    /// To check whether other threads still exist.
     Threads,
 }
 
 impl Driven {
-    /// What the kernel runs for a task.
+    /// Returns the kernel's coroutine for a task.
     pub(crate) fn coroutine(
         task: &Bound<'_, PyosTask>,
         scheduler: &Bound<'_, PyAny>,
@@ -133,7 +134,7 @@ impl Future for Driven {
             if errands.is_empty() {
                 return polled;
             }
-            // What it leaves behind is done before it is over.
+            // Its errands are carried out before it ends.
             if let Poll::Ready(end) = polled {
                 driven.end = Some(end);
             }
@@ -150,7 +151,7 @@ impl Future for Driven {
 }
 
 impl Driven {
-    /// Takes what was answered, and goes on if the task is ready.
+    /// Takes the answers, and continues if the task is ready.
     fn advance(&mut self, py: Python<'_>, cx: &mut Context<'_>) -> Poll<Result<Value, TaskError>> {
         let task = self.task.clone_ref(py).into_bound(py);
         if let Some(call) = &mut self.yielding
@@ -237,7 +238,7 @@ impl Driven {
         }
     }
 
-    /// The task lets others run.
+    /// The task gives up its turn.
     fn reschedule(&mut self, task: &Bound<'_, PyosTask>) -> Flow {
         let py = task.py();
         if self.methods.schedules_plainly {
@@ -250,7 +251,7 @@ impl Driven {
         }
     }
 
-    /// The task asks its scheduler for something, which the call does.
+    /// The task makes a pyos call, whose `handle` is called.
     fn handle(&mut self, task: &Bound<'_, PyosTask>, call: &Bound<'_, PyAny>) -> Flow {
         let py = task.py();
         let handled = call
@@ -264,7 +265,7 @@ impl Driven {
         Flow::Ask(is_get_tid.then_some(KernelCall::GetTid))
     }
 
-    /// The task goes on with an exception at its yield, at its next turn.
+    /// Raises an exception at the task's yield, in its next turn.
     #[cold]
     fn fail(&self, task: &Bound<'_, PyosTask>, error: PyErr) -> Flow {
         task.borrow_mut().throwing = Some(error);
@@ -272,7 +273,8 @@ impl Driven {
         Flow::Ask(None)
     }
 
-    /// Asks the kernel for what is to be done before the task goes on: a turn, if nothing else, with this call or by giving it away.
+    /// Makes the kernel calls that are due before the task continues: at least a turn, with the given
+    /// call or by giving up the current one.
     fn ask(&mut self, task: &Bound<'_, PyosTask>, call: Option<KernelCall>, cx: &mut Context<'_>) {
         let py = task.py();
         let errands = self.kernel.bind(py).borrow_mut().take_errands();
@@ -289,7 +291,7 @@ impl Driven {
         }
     }
 
-    /// Begins a call of `tiffany`, which the kernel answers.
+    /// Begins a call of `tiffany`, which the kernel answers later.
     fn begin_native(
         &mut self,
         task: &Bound<'_, PyosTask>,
@@ -327,7 +329,8 @@ impl Driven {
         }
     }
 
-    /// Takes the answer to such a call. A task that is scheduled meanwhile does not wait for it any more.
+    /// Takes the answer to a call of `tiffany`. A task that was scheduled meanwhile no longer waits for
+    /// it.
     fn poll_native(&mut self, task: &Bound<'_, PyosTask>, cx: &mut Context<'_>) {
         let Some(pending) = &mut self.native else { return };
         let py = task.py();
@@ -344,7 +347,7 @@ impl Driven {
         PyosTask::keep_call(task, None);
     }
 
-    /// Takes the answers to all other calls.
+    /// Takes the answers to the other calls.
     fn take_answers(&mut self, py: Python<'_>, cx: &mut Context<'_>) {
         let mut at = 0;
         while let Some(outstanding) = self.calls.get_mut(at) {
@@ -384,7 +387,7 @@ impl Driven {
         }
     }
 
-    /// A descriptor is ready: its table says whether this task still waits for it.
+    /// Handles a ready descriptor, if the scheduler's table says that this task still waits for it.
     fn is_io_ready(&mut self, task: &Bound<'_, PyosTask>, what: &str, fd: i32) {
         let py = task.py();
         let told = self.scheduler.bind(py).call_method1("_io_ready", (task, what, fd));
@@ -393,7 +396,7 @@ impl Driven {
         }
     }
 
-    /// Waits for what the task is registered for, and for nothing that it is not.
+    /// Makes and withdraws waits so that they match what the task is registered for.
     fn park(&mut self, task: &Bound<'_, PyosTask>, cx: &mut Context<'_>) {
         let py = task.py();
         let wanted: Vec<(Why, Option<KernelCall>)> = {
@@ -416,7 +419,7 @@ impl Driven {
         }
     }
 
-    /// The task goes on, and waits for nothing any more.
+    /// Continues the task, which no longer waits for anything.
     fn stop_waiting(&mut self, task: &Bound<'_, PyosTask>) {
         let py = task.py();
         self.calls.retain(|call| matches!(call.why, Why::Spawn(_) | Why::Kill));
@@ -440,7 +443,7 @@ impl Driven {
         }
     }
 
-    /// Asks the kernel for what others want of it. `false`: there was nothing to ask.
+    /// Makes the kernel calls of the scheduler's errands. Returns `false` if there were none.
     fn carry_out(&mut self, py: Python<'_>, cx: &mut Context<'_>, errands: Vec<Errand>) -> bool {
         let mut asked = false;
         for errand in errands {
@@ -460,7 +463,7 @@ impl Driven {
                     match place {
                         Place::Kernel(at) => {
                             if victim.is(&self.task) {
-                                // It goes no further.
+                                // It does not continue.
                                 self.kernel.bind(py).borrow_mut().take_ready(victim);
                             }
                             (Why::Kill, KernelCall::KillTask(at.tid))
@@ -488,7 +491,7 @@ impl Driven {
         }
     }
 
-    /// The task is over.
+    /// Ends the task.
     fn finish(
         &mut self,
         task: &Bound<'_, PyosTask>,
@@ -523,7 +526,7 @@ impl Driven {
         result
     }
 
-    /// Tells people of a task that failed.
+    /// Prints the failure of a task.
     #[cold]
     fn show(&self, task: &Bound<'_, PyosTask>, error: &PyErr) {
         let py = task.py();
@@ -534,18 +537,19 @@ impl Driven {
     }
 }
 
-/// What follows a turn.
+/// What happens after a turn.
 enum Flow {
-    /// The task goes on at once.
+    /// The task continues at once.
     GoOn,
-    /// It goes on when the kernel lets it, with this call if it stands for one.
+    /// It continues with its next turn in the kernel, with this call if there is one.
     Ask(Option<KernelCall>),
     /// It waits for the answer to a call of `tiffany`.
     Wait,
 }
 
 impl Why {
-    /// Why a task that waits for this makes a call, and which. There is none for a task that the kernel does not know yet.
+    /// Returns the reason and the kernel call for a wait of a task. There is no call for a task that the
+    /// kernel does not know yet.
     fn of(py: Python<'_>, wait: &WaitsFor) -> (Why, Option<KernelCall>) {
         match wait {
             WaitsFor::Read(fd) => (Why::Read(*fd), Some(KernelCall::ReadWait(*fd))),
@@ -597,8 +601,8 @@ impl Program for Driven {
 }
 
 impl Drop for Driven {
-    /// A task that is not over was killed before it had its first turn, or may take no longer for its cleanup. When the main loop is left,
-    /// it stays as it is.
+    /// An unfinished task was killed before its first turn, or its cleanup takes too long. When the main
+    /// loop is being left, it stays as it is.
     fn drop(&mut self) {
         if self.is_over || !self.process.is_current() {
             return;

@@ -1,5 +1,5 @@
-//! The tasks of a scheduler of pyos: which there are, which of them are ready, and what has to be asked of the kernel on their behalf. Its main
-//! loop is a run of the kernel, and there is no other.
+//! The tasks of a pyos scheduler: which exist, which are ready, and what has to be requested from
+//! the kernel for them. Its main loop is a run of the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -23,32 +23,32 @@ use crate::values::errors::{Raise, TiffanyError};
 /// The number of the first task of a run.
 const ROOT: Tid = Tid(1);
 
-/// So many threads do what may block, as with `tiffany.run`.
+/// The number of threads for blocking work, as with `tiffany.run`.
 const THREADS: usize = 4;
 
 /// The part of a pyos scheduler that is written in Rust.
 #[pyclass(name = "_PyosKernel", module = "tiffany._core")]
 pub(crate) struct PyosKernel {
-    /// The tasks that were scheduled and are not over, by their address.
+    /// The tasks that were scheduled and are unfinished, by address.
     live: BTreeMap<usize, Py<PyosTask>>,
-    /// How many of them are ready.
+    /// The number of ready tasks.
     ready: usize,
     /// How often a task became ready.
     scheduled: u64,
     errands: Vec<Errand>,
-    /// The way to the main loop, while it runs.
+    /// The handle of the main loop, while it runs.
     running: Option<RuntimeHandle>,
-    /// A task of this scheduler has its turn, and carries out the errands at its end.
+    /// Whether a task of this scheduler has its turn. It carries out the errands at the end of the turn.
     in_turn: bool,
-    /// The main loop is being left: tasks that are not over stay as they are.
+    /// Whether the main loop is being left, in which case unfinished tasks stay as they are.
     is_leaving: bool,
-    /// How many tasks the kernel was given.
+    /// The number of tasks that were spawned in the kernel.
     spawned: u64,
-    /// Tasks whose failure was shown, by their number in the kernel.
+    /// Tasks whose failure was printed, by their number in the kernel.
     shown: BTreeSet<Tid>,
 }
 
-/// What has to be asked of the kernel, which only a task can.
+/// A request to the kernel, which only a task can make.
 pub(crate) enum Errand {
     Spawn(Py<PyosTask>),
     Kill(Py<PyosTask>),
@@ -173,7 +173,7 @@ impl PyosKernel {
 }
 
 impl PyosKernel {
-    /// From now on a task counts as ready.
+    /// Marks a task as ready.
     pub(crate) fn mark_ready(&mut self, task: &Bound<'_, PyosTask>) {
         let mut task = task.borrow_mut();
         if task.ready_since.is_none() {
@@ -183,7 +183,7 @@ impl PyosKernel {
         }
     }
 
-    /// From now on it does not. `false`: it did not before.
+    /// Marks a task as not ready. Returns `false` if it was not ready before.
     pub(crate) fn take_ready(&mut self, task: &Bound<'_, PyosTask>) -> bool {
         let was_ready = task.borrow_mut().ready_since.take().is_some();
         self.ready -= usize::from(was_ready);
@@ -195,25 +195,25 @@ impl PyosKernel {
         self.in_turn = true;
     }
 
-    /// It ends its turn, and has this to carry out.
+    /// A task of this scheduler ends its turn. Returns the errands that it has to carry out.
     pub(crate) fn end_turn(&mut self) -> Vec<Errand> {
         self.in_turn = false;
         std::mem::take(&mut self.errands)
     }
 
-    /// What there is to be carried out so far.
+    /// Takes the errands so far.
     pub(crate) fn take_errands(&mut self) -> Vec<Errand> {
         std::mem::take(&mut self.errands)
     }
 
-    /// A task is over.
+    /// Removes a finished task.
     pub(crate) fn forget(&mut self, task: &Bound<'_, PyosTask>) {
         self.take_ready(task);
         self.live.remove(&address(task));
         task.borrow_mut().place = Place::Over;
     }
 
-    /// The failure of a task was shown.
+    /// Notes that the failure of a task was printed.
     pub(crate) fn was_shown(&mut self, tid: Tid) {
         self.shown.insert(tid);
     }
@@ -222,14 +222,15 @@ impl PyosKernel {
         self.is_leaving
     }
 
-    /// Numbers of tasks are the kernel's where they can be. A task that has another number there has this name.
+    /// Numbers of tasks are the same as in the kernel where possible. A task whose number differs has
+    /// this name there.
     pub(crate) fn name_for(&mut self, task: &Bound<'_, PyosTask>) -> Option<String> {
         self.spawned += 1;
         let tid = task.borrow().tid;
         (tid != self.spawned).then(|| format!("pyos task {tid}"))
     }
 
-    /// Lets a task do something that only tasks can: the one that has its turn, or else any.
+    /// Has a task carry out an errand: the task that has its turn, or else any task.
     fn send_out(&mut self, py: Python<'_>, errand: Errand) {
         self.errands.push(errand);
         if self.in_turn {
@@ -254,7 +255,7 @@ impl PyosKernel {
         }
     }
 
-    /// Begins a run: all tasks are to be spawned. Gives the one that is its root.
+    /// Begins a run, in which all tasks will be spawned. Returns its root.
     fn begin(&mut self, py: Python<'_>) -> Option<Py<PyosTask>> {
         let mut tasks: Vec<_> = self.live.values().map(|task| task.clone_ref(py)).collect();
         tasks.sort_by_key(|task| {
@@ -272,7 +273,8 @@ impl PyosKernel {
         Some(root)
     }
 
-    /// Ends a run. What is not over is where it was before. Gives what nobody carried out.
+    /// Ends a run. Unfinished tasks are as before the run. Returns the errands that were not carried
+    /// out.
     fn end(&mut self, py: Python<'_>) -> Vec<Errand> {
         self.running = None;
         self.in_turn = false;
@@ -283,7 +285,7 @@ impl PyosKernel {
     }
 }
 
-/// One run of all tasks there are.
+/// Runs all tasks until they have finished.
 fn run(kernel: &Bound<'_, PyosKernel>, scheduler: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = kernel.py();
     let Some(root) = kernel.borrow_mut().begin(py) else { return Ok(()) };
@@ -328,7 +330,7 @@ fn run(kernel: &Bound<'_, PyosKernel>, scheduler: &Bound<'_, PyAny>) -> PyResult
     }
 }
 
-/// Tasks of pyos are shown when they fail; those that others started, at the end.
+/// Prints failures of the run's other tasks at its end; pyos tasks are printed when they fail.
 fn show_unobserved(kernel: &Bound<'_, PyosKernel>) -> impl Fn(&TaskError) + 'static {
     let kernel = kernel.clone().unbind();
     move |error| {

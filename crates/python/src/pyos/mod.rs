@@ -1,6 +1,6 @@
-//! `tiffany.pyos`: the scheduler of a course on coroutines from 2009, on this one. `task.rs` has what a task of it is and how it is resumed,
-//! `kernel.rs` which tasks a scheduler has and its main loop, `driver.rs` how the two meet: a task of pyos is a task like any other.
-//! The rest of it is in `python/tiffany/pyos`.
+//! `tiffany.pyos`: the scheduler from a 2009 course on coroutines, on top of this kernel. `task.rs`
+//! resumes a pyos task, `kernel.rs` has the tasks of a scheduler and its main loop, and `driver.rs`
+//! makes a pyos task a task of the kernel. The rest is in `python/tiffany/pyos`.
 
 mod driver;
 mod kernel;

@@ -1,5 +1,5 @@
-//! A task of pyos: a generator, the generators that called it, and the value it is resumed with, all of which its owner may look at and
-//! change. It knows nothing of the kernel but the place it has there.
+//! A pyos task: a generator, the generators that called it, and the value it is resumed with, all of
+//! which the program may read and change. Of the kernel it knows only the number it has there.
 
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyGeneratorExit, PyRuntimeError, PyStopIteration};
@@ -25,33 +25,33 @@ pub(crate) struct PyosTask {
     pub(crate) sendval: Py<PyAny>,
     #[pyo3(get, set)]
     stack: Py<PyList>,
-    /// What it gets at its yield instead of a value.
+    /// The exception that it gets at its yield.
     pub(crate) throwing: Option<PyErr>,
-    /// It is being killed, and so many of its callers do not know yet.
+    /// While the task is being killed: the number of callers that have not got the exception yet.
     unwinding: Option<usize>,
     pub(crate) place: Place,
-    /// Since when it is ready, counted by its scheduler.
+    /// When it became ready, counted by its scheduler.
     pub(crate) ready_since: Option<u64>,
-    /// What it has begun to wait for.
+    /// What it waits for.
     pub(crate) waits: Vec<WaitsFor>,
-    /// A call of `tiffany` that was not answered when the loop was left.
+    /// The call of `tiffany` that was unanswered when the main loop was left.
     pub(crate) unanswered: Option<Py<SystemCall>>,
-    /// It was killed before it had its first turn.
+    /// Whether it was killed before its first turn.
     pub(crate) is_killed: bool,
-    /// `Scheduler.exit` was called for it.
+    /// Whether `Scheduler.exit` was called for it.
     pub(crate) has_exited: bool,
 }
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Nowhere: no main loop runs, or it was not scheduled.
+    /// No main loop runs, or the task was not scheduled.
     Outside,
     /// About to be spawned.
     Starting,
     /// In the kernel.
     Kernel(TaskRef),
-    /// It is over.
+    /// It has finished.
     Over,
 }
 
@@ -62,13 +62,13 @@ pub(crate) enum WaitsFor {
     Exit(Py<PyosTask>),
 }
 
-/// What comes of resuming a task.
+/// The result of resuming a task.
 pub(crate) enum Turn {
-    /// It wants something of its scheduler.
+    /// It yielded a pyos call.
     Call(Py<PyAny>),
-    /// It wants something of the kernel.
+    /// It yielded a call of `tiffany`.
     Native(Py<SystemCall>),
-    /// It lets others run.
+    /// It gave up its turn.
     Yielded,
     Returned,
     Raised(PyErr),
@@ -159,7 +159,7 @@ impl PyosTask {
 }
 
 impl PyosTask {
-    /// Ends the running generator: its caller goes on. `false`: there is none.
+    /// Ends the running generator, so that its caller continues. Returns `false` if it has none.
     fn pop(task: &Bound<'_, PyosTask>) -> bool {
         let py = task.py();
         let stack = task.borrow().stack.clone_ref(py);
@@ -169,12 +169,12 @@ impl PyosTask {
             return false;
         };
         let ended = std::mem::replace(&mut task.borrow_mut().target, caller.unbind());
-        // Its cleanup may look at the task.
+        // Its cleanup may read the task.
         drop(ended);
         true
     }
 
-    /// Makes a generator the running one: it was called.
+    /// Calls a generator, which becomes the running one.
     pub(crate) fn push(task: &Bound<'_, PyosTask>, program: Py<PyAny>) -> PyResult<()> {
         let py = task.py();
         let (stack, caller) = {
@@ -184,7 +184,8 @@ impl PyosTask {
         stack.bind(py).append(caller)
     }
 
-    /// Sets what the task is resumed with. What was there may be the last of its kind, and look at the task when it goes.
+    /// Sets the value that the task is resumed with. Dropping the old value may run code that reads the
+    /// task.
     pub(crate) fn send(task: &Bound<'_, PyosTask>, value: Py<PyAny>) {
         let before = std::mem::replace(&mut task.borrow_mut().sendval, value);
         drop(before);
@@ -200,7 +201,7 @@ impl PyosTask {
         task.borrow().stack.bind(task.py()).len()
     }
 
-    /// From now on the task is unwound, innermost first.
+    /// Starts to unwind the task, the innermost generator first.
     pub(crate) fn begin_unwinding(task: &Bound<'_, PyosTask>) {
         let depth = PyosTask::depth(task);
         let mut this = task.borrow_mut();
@@ -208,7 +209,7 @@ impl PyosTask {
         this.throwing = Some(PyGeneratorExit::new_err(()));
     }
 
-    /// Closes all generators, innermost first. Nobody is there to catch what they raise.
+    /// Closes all generators, the innermost first. Exceptions are printed.
     pub(crate) fn close(task: &Bound<'_, PyosTask>) {
         let py = task.py();
         loop {
@@ -222,7 +223,7 @@ impl PyosTask {
         }
     }
 
-    /// What the caller gets when the running generator has ended.
+    /// Resumes the caller after the running generator has ended.
     fn ended(task: &Bound<'_, PyosTask>, output: Result<Py<PyAny>, PyErr>) -> Input {
         PyosTask::pop(task);
         let depth = PyosTask::depth(task);
@@ -239,8 +240,8 @@ impl PyosTask {
     }
 }
 
-/// Resumes a task, and goes on through calls and returns. What a called generator yields that is neither a call nor a generator is what it
-/// returns.
+/// Resumes a task through calls and returns. A value that a called generator yields, and that is
+/// neither a call nor a generator, is its return value.
 pub(crate) fn resume(task: &Bound<'_, PyosTask>) -> Turn {
     let py = task.py();
     let mut input = {
@@ -271,7 +272,8 @@ pub(crate) fn resume(task: &Bound<'_, PyosTask>) -> Turn {
             Output::Returned(_) if PyosTask::depth(task) == 0 => return Turn::Returned,
             Output::Returned(value) => Ok(value),
             Output::Raised(error) => {
-                // Python keeps the two apart while an exception is under way; others take the exception alone.
+                // Python keeps exception and traceback apart while an exception propagates; other code expects them
+                // together.
                 traceback::set(error.value(py), error.traceback(py).as_ref());
                 if PyosTask::depth(task) == 0 {
                     return raised(task, error);
@@ -283,7 +285,7 @@ pub(crate) fn resume(task: &Bound<'_, PyosTask>) -> Turn {
     }
 }
 
-/// What a yielded object means.
+/// Classifies a yielded object.
 enum Yielded {
     Call(Py<PyAny>),
     Native(Py<SystemCall>),
@@ -316,16 +318,16 @@ impl Yielded {
     }
 }
 
-/// The outermost generator has yielded nothing that means anything.
+/// Handles an object without meaning that the outermost generator yielded.
 fn yielded(task: &Bound<'_, PyosTask>) -> Turn {
     match task.borrow().unwinding {
         None => Turn::Yielded,
-        // As Python has it.
+        // As Python does.
         Some(_) => Turn::Raised(PyRuntimeError::new_err("generator ignored GeneratorExit")),
     }
 }
 
-/// The outermost generator has raised something.
+/// Handles an exception of the outermost generator.
 #[cold]
 fn raised(task: &Bound<'_, PyosTask>, error: PyErr) -> Turn {
     let is_unwinding = task.borrow().unwinding.is_some();

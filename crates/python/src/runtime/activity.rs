@@ -1,5 +1,5 @@
-//! What runs are doing, for Python: a subscription that is read from any thread, without the interpreter while it waits, and from asyncio. The
-//! objects that are made of it are Python's, in `python/tiffany/_activity.py`.
+//! Subscriptions to live events. They are read on any thread, which releases the interpreter while
+//! it waits, or under asyncio. `python/tiffany/_activity.py` converts the events to objects.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
@@ -11,13 +11,13 @@ use tiffany::pal::{Detail, Hub, Subscription, TaskId, Told, Wanted};
 use crate::durable::runs::identity;
 use crate::process::interpreter;
 
-/// How often one who waits looks for signals.
+/// How often a waiting reader checks for signals.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is told: an event as JSON, or how many are gone.
+/// An event as JSON, or the number of lost events.
 type Parts = (Option<String>, u64);
 
-/// What comes of reading: what is told, `False` for nothing yet, `None` for nothing any more.
+/// The result of reading: an event, `False` if there is none yet, `None` if there are no more.
 #[derive(IntoPyObject)]
 enum Next {
     Told(Parts),
@@ -25,7 +25,7 @@ enum Next {
     Over(Option<bool>),
 }
 
-/// Reads events. Threads may share it: each event goes to one of them.
+/// Reads events. Threads can share it: each event goes to one of them.
 #[pyclass(frozen, name = "_Subscription", module = "tiffany._core")]
 pub(crate) struct Events {
     subscription: Mutex<Option<Subscription>>,
@@ -33,7 +33,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The events of a hub that are wanted.
+    /// Subscribes to the selected events of a hub.
     pub(crate) fn new(
         hub: Hub,
         run: Option<&Bound<'_, PyAny>>,
@@ -125,7 +125,7 @@ impl Events {
     }
 }
 
-/// What is called when there is something to read.
+/// Calls a Python function when there is something to read.
 struct Callback(Py<PyAny>);
 
 impl Wake for Callback {

@@ -1,5 +1,5 @@
-//! A runtime inside the asyncio loop of the same thread. `python/tiffany/_aio/guest.py` drives it and learns from it
-//! what to wake it for and which runs have ended.
+//! A runtime inside the asyncio loop of the same thread. `python/tiffany/_aio/guest.py` drives it
+//! and is told when to drive it next and which runs have finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,18 +15,19 @@ use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
 use crate::values::{errors, value};
 
-/// The runs of a runtime that another loop waits for, by the numbers that it knows them by.
+/// The runs of a runtime that an asyncio loop waits for, by number.
 #[derive(Default)]
 pub(crate) struct Guests {
     runs: BTreeMap<u64, Guest>,
     started: u64,
-    /// Who waits for which durable run.
+    /// The numbers of the guests that wait for each durable run.
     of_run: BTreeMap<Uuid, Vec<u64>>,
-    /// Those that are looked at whatever happened: new ones, and runs that are not durable.
+    /// Guests to check after every round: new ones, and runs that are not durable.
     unseen: BTreeSet<u64>,
 }
 
-/// What a loop does next: after how many seconds it drives the runtime again, unless its descriptor becomes readable before; and the runs that have ended.
+/// The seconds after which the runtime must be driven again, unless its descriptor becomes readable
+/// before, and the numbers of the finished runs.
 pub(crate) type Rested = (f64, Vec<u64>);
 
 impl Guests {
@@ -58,7 +59,7 @@ impl Guests {
         Some(guest)
     }
 
-    /// Those that have ended since this was asked before, in the order of their numbers.
+    /// Returns the runs that have finished since the last call, in the order of their numbers.
     fn ended(&mut self, runtime: &mut tiffany::Runtime) -> Vec<u64> {
         let mut numbers = std::mem::take(&mut self.unseen);
         match binding::settled(runtime) {
@@ -90,7 +91,7 @@ impl Guests {
         let _hooks = Hooks::new(py)?;
         let driven = binding::go_on(runtime, rounds, |_| session::is_interrupted());
         if let Some(error) = session::take_interrupt() {
-            // Nobody knows whose task raised it; it ends the process, and so concerns all.
+            // It is unknown which run's task raised it. It ends the process, so it concerns all runs.
             self.runs.values_mut().for_each(|guest| guest.interrupt(py, runtime, &error));
             self.unseen.extend(self.runs.keys());
         }
@@ -100,21 +101,21 @@ impl Guests {
                 Ok((timeout.map_or(f64::INFINITY, |timeout| timeout.as_secs_f64()), over))
             }
             Ok(_) => Ok((0.0, over)),
-            // Those that are over have their outcome all the same.
+            // Finished runs keep their outcome.
             Err(_) if !over.is_empty() => Ok((0.0, over)),
             Err(error) => Err(errors::run_error(py, &error)),
         }
     }
 }
 
-/// A run that another loop waits for.
+/// A run that an asyncio loop waits for.
 pub(crate) struct Guest {
     run: Run,
-    /// What a task raised that ends the run: it is raised when the others have cleaned up.
+    /// The exception of a task that ends the run. It is raised when the other tasks have cleaned up.
     interrupt: Option<PyErr>,
-    /// It is not waited for any more: its tasks do not clean up, or have had their time.
+    /// The run is no longer waited for: its tasks cannot clean up, or their time is up.
     is_left: bool,
-    /// Its async generators are closed at its end.
+    /// Closes the run's async generators at its end.
     _generators: Option<OfRun>,
 }
 
@@ -124,7 +125,7 @@ enum Run {
 }
 
 impl Guest {
-    /// Starts a program, which goes on when it is let.
+    /// Starts a run of a program. It gets its first turn from `Guests::go_on`.
     pub(crate) fn start(
         runtime: &mut tiffany::Runtime,
         program: &Bound<'_, PyAny>,
@@ -141,7 +142,7 @@ impl Guest {
         Ok(Guest { run, interrupt: None, is_left: false, _generators: generators })
     }
 
-    /// A durable run that was submitted.
+    /// Waits for a durable run that was submitted.
     pub(crate) fn durable(run: Uuid) -> Guest {
         Guest { run: Run::Durable(run), interrupt: None, is_left: false, _generators: None }
     }
@@ -157,14 +158,16 @@ impl Guest {
         self.is_left || self.is_over(runtime)
     }
 
-    /// A task has raised what ends the process: the others are cancelled, and have time to clean up, once.
+    /// Cancels the tasks of the run because one of them raised an exception that ends the process. They
+    /// get time to clean up once.
     fn interrupt(&mut self, py: Python<'_>, runtime: &mut tiffany::Runtime, error: &PyErr) {
         let cleans_up = self.interrupt.is_none() && errors::ends_the_run(py, error);
         self.is_left = !(cleans_up && self.end(runtime));
         self.interrupt.get_or_insert_with(|| error.clone_ref(py));
     }
 
-    /// Ends it early: its tasks are cancelled, unless they are already. `false`: it is durable, and stays as it is.
+    /// Ends the run early by cancelling its tasks. Returns `false` for a durable run, which stays as it
+    /// is.
     fn end(&self, runtime: &mut tiffany::Runtime) -> bool {
         match &self.run {
             Run::Ephemeral(run) => {
@@ -175,7 +178,7 @@ impl Guest {
         }
     }
 
-    /// Cancels all of its tasks. `false`: it is durable, and stays as it is.
+    /// Cancels all tasks of the run. Returns `false` for a durable run, which stays as it is.
     pub(crate) fn cancel(&self, runtime: &mut tiffany::Runtime) -> bool {
         match &self.run {
             Run::Ephemeral(run) => {
@@ -186,7 +189,7 @@ impl Guest {
         }
     }
 
-    /// What came of it, when it is over.
+    /// Returns the outcome of the finished run.
     pub(crate) fn outcome(
         self,
         py: Python<'_>,

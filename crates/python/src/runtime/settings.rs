@@ -1,4 +1,4 @@
-//! What a runtime is told, from keyword arguments.
+//! The settings of a runtime, read from a dictionary that `python/tiffany/_settings.py` made.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Lazy {
     }
 }
 
-/// Settings as keyword arguments give them.
+/// Settings as Python passes them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Settings<'py> {
@@ -70,7 +70,7 @@ pub(crate) struct Settings<'py> {
     step_slots: usize,
     #[pyo3(default, from_py_with = argument::clock)]
     clock: Option<String>,
-    /// Rules of redaction.
+    /// Redaction rules.
     #[pyo3(default)]
     redact: Vec<String>,
     #[pyo3(default)]
@@ -78,7 +78,7 @@ pub(crate) struct Settings<'py> {
 }
 
 impl<'py> Settings<'py> {
-    /// What keyword arguments say.
+    /// Reads the settings.
     pub(crate) fn read(given: &Bound<'py, PyDict>) -> PyResult<Settings<'py>> {
         given.extract().map_err(|error| argument::of_a_part(given.py(), error))
     }
@@ -88,12 +88,12 @@ impl<'py> Settings<'py> {
         self.durable.as_ref().is_some_and(durable::settings::Settings::has_log)
     }
 
-    /// A builder with these settings. The interpreter is left to others while the loop waits.
+    /// Returns a builder with these settings. The loop releases the interpreter while it waits.
     pub(crate) fn builder(&self, py: Python<'_>) -> PyResult<tiffany::Builder> {
         self.applied(py, Runtime::builder())
     }
 
-    /// The same for a builder that has some.
+    /// Applies these settings to a builder.
     pub(crate) fn applied(
         &self,
         py: Python<'_>,
@@ -191,7 +191,7 @@ fn add_env(builder: tiffany::Builder, key: &str, value: Bound<'_, PyAny>) -> tif
     })
 }
 
-/// How long something may take. `True` is one second for Python, but nobody means it so.
+/// Reads a duration. `True` is refused, although Python would take it for one second.
 fn period(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     if given.is_instance_of::<PyBool>() {
         let message = "`bool` is no duration; a number of seconds or a timedelta is one";
@@ -245,7 +245,7 @@ fn read_run_limits(limits: &Bound<'_, PyDict>) -> PyResult<RunLimits> {
     Ok(read)
 }
 
-/// Waits without the interpreter, so that other threads can have it; then sees to signals.
+/// Releases the interpreter while the loop waits, then handles signals.
 pub(crate) fn wait(wait: &mut dyn FnMut()) {
     Python::attach(|py| {
         interpreter::without(py, || session::pausing(wait));

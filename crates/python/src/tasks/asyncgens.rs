@@ -1,8 +1,10 @@
-//! Async generators that are left before their end: `async for item in items(): break`. Their `finally` has to run, and may make calls.
+//! Async generators that are left before their end, as in `async for item in items(): break`. Their
+//! `finally` blocks have to run, and may make calls.
 //!
-//! One that a task lets go closes in that task, before its next call or its end. That is the same in every run, so a replay closes it at
-//! the same place. What only the collector finds is closed when the collector runs, which is not the same in every run: it may make no
-//! calls, and neither may what is left at the end of a run.
+//! A generator that a task drops is closed in that task, before its next call or its end. That place
+//! is the same in every run, so a replay closes it there too. A generator that the garbage collector
+//! finds is closed when the collector runs, which differs from run to run, so it must not make
+//! calls; neither may generators that are left at the end of a run.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,18 +16,18 @@ use pyo3::sync::PyOnceLock;
 use tiffany::{RunId, binding};
 
 thread_local! {
-    /// Those that the task being resumed has let go.
+    /// Generators that the task being resumed has dropped.
     static LEFT: RefCell<Vec<Py<PyAny>>> = const { RefCell::new(Vec::new()) };
-    /// Those of ephemeral runs that have begun, in sets that do not keep them alive.
+    /// The started generators of ephemeral runs, in weak sets.
     static BEGUN: RefCell<BTreeMap<RunId, Py<PyAny>>> = const { RefCell::new(BTreeMap::new()) };
-    /// The collector runs on this thread.
+    /// Whether the garbage collector is running on this thread.
     static COLLECTS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How many are in `LEFT` on all threads: a task looks at this after every turn.
+/// The number of generators in `LEFT` on all threads. A task checks it after every turn.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// While this lives, async generators that begin on this thread are ours to close.
+/// Takes over async generators that start on this thread while it exists.
 pub(crate) struct Hooks<'py> {
     sys: Bound<'py, PyAny>,
     was: Bound<'py, PyAny>,
@@ -54,7 +56,7 @@ impl Drop for Hooks<'_> {
     }
 }
 
-/// What Python calls when a generator begins, and when nobody has it any more.
+/// The hooks that Python calls when a generator starts and when it is dropped.
 fn functions(py: Python<'_>) -> PyResult<&'static (Py<PyAny>, Py<PyAny>)> {
     static FUNCTIONS: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
     FUNCTIONS.get_or_try_init(py, || {
@@ -94,7 +96,7 @@ fn left(generator: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// Lets the collector say when it runs. It need not before there is the first generator.
+/// Registers a callback with the garbage collector, before the first generator.
 fn watch_collector(py: Python<'_>) -> PyResult<()> {
     static WATCHED: PyOnceLock<()> = PyOnceLock::new();
     let watch = || {
@@ -111,20 +113,20 @@ fn collecting(phase: &str, info: &Bound<'_, PyAny>) {
     COLLECTS.set(phase == "start");
 }
 
-/// Whether a task may have let one go.
+/// Whether a task may have dropped a generator.
 #[inline]
 pub(crate) fn any_left() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
 
-/// Those that the task being resumed has let go.
+/// Generators that the task being resumed has dropped.
 pub(crate) fn take() -> Vec<Py<PyAny>> {
     let left = LEFT.take();
     COUNT.fetch_sub(left.len(), Ordering::Relaxed);
     left
 }
 
-/// A program that closes them, and then makes the call.
+/// Returns a program that closes generators and then makes the call.
 pub(crate) fn close_before(
     py: Python<'_>,
     generators: Vec<Py<PyAny>>,
@@ -134,19 +136,19 @@ pub(crate) fn close_before(
     Ok(closing.call1((generators, call))?.unbind())
 }
 
-/// A program that closes them.
+/// Returns a program that closes generators.
 pub(crate) fn close_all(py: Python<'_>, generators: Vec<Py<PyAny>>) -> PyResult<Py<PyAny>> {
     let closing = py.import("tiffany._aio.asyncgens")?.getattr("close_all")?;
     Ok(closing.call1((generators,))?.unbind())
 }
 
-/// Closes one that may make no calls.
+/// Closes a generator that must not make calls.
 pub(crate) fn close_now(generator: &Bound<'_, PyAny>) -> PyResult<()> {
     let close = generator.py().import("tiffany._aio.asyncgens")?.getattr("close_now")?;
     close.call1((generator,)).map(drop)
 }
 
-/// Closes what was let go by a task that has no more turns.
+/// Closes the generators dropped by a task that gets no more turns.
 #[cold]
 pub(crate) fn close_left(py: Python<'_>) {
     for generator in take() {
@@ -157,7 +159,7 @@ pub(crate) fn close_left(py: Python<'_>) {
     }
 }
 
-/// The generators of an ephemeral run. Those that are left when this goes are closed.
+/// The generators of an ephemeral run. Dropping it closes those that are left.
 pub(crate) struct OfRun(pub(crate) RunId);
 
 impl Drop for OfRun {

@@ -1,5 +1,5 @@
-//! Context variables: each task has a copy of the context of the one that spawned it, as tasks of asyncio have. What it sets there
-//! is its own.
+//! Context variables: each task has its own copy of the context of the task that spawned it, as in
+//! asyncio.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
@@ -11,7 +11,8 @@ use pyo3::sync::PyOnceLock;
 type Copy = unsafe extern "C" fn() -> *mut PyObject;
 type Move = unsafe extern "C" fn(*mut PyObject) -> c_int;
 
-/// What the interpreter offers for this. It does so since 3.7, but not as a part of the stable interface, so it is looked up by name.
+/// The interpreter's functions for contexts. They exist since 3.7 but are not part of the stable
+/// ABI, so they are looked up by name.
 struct Api {
     copy: Copy,
     enter: Move,
@@ -19,7 +20,7 @@ struct Api {
 }
 
 impl Api {
-    /// An interpreter that does not offer it has one context for all tasks.
+    /// An interpreter without these functions has one context for all tasks.
     fn get(py: Python<'_>) -> Option<&'static Api> {
         static API: PyOnceLock<Option<Api>> = PyOnceLock::new();
         API.get_or_init(py, Api::find).as_ref()
@@ -52,7 +53,7 @@ fn symbol(name: &CStr) -> Option<*mut c_void> {
 pub(crate) struct TaskContext(Option<Py<PyAny>>);
 
 impl TaskContext {
-    /// A copy of the context that code runs in just now.
+    /// Returns a copy of the current context.
     #[inline]
     pub(crate) fn copy(py: Python<'_>) -> TaskContext {
         let Some(api) = Api::get(py) else { return TaskContext(None) };
@@ -61,7 +62,7 @@ impl TaskContext {
         TaskContext(copied.ok().map(Bound::unbind))
     }
 
-    /// While what this gives lives, code runs in this context.
+    /// Enters this context until the returned guard is dropped.
     #[inline]
     pub(crate) fn enter<'py>(&self, py: Python<'py>) -> Option<Inside<'py>> {
         let context = self.0.as_ref()?.clone_ref(py).into_bound(py);
@@ -70,7 +71,7 @@ impl TaskContext {
         match unsafe { (api.enter)(context.as_ptr()) } {
             0 => Some(Inside { context, api }),
             _ => {
-                // Nobody else enters it; without it the task still runs.
+                // Only this task enters it. If entering fails, the task runs without it.
                 drop(PyErr::take(py));
                 None
             }
@@ -78,7 +79,7 @@ impl TaskContext {
     }
 }
 
-/// The inside of a context.
+/// The guard of an entered context.
 pub(crate) struct Inside<'py> {
     context: Bound<'py, PyAny>,
     api: &'static Api,

@@ -1,5 +1,5 @@
-//! A generator or coroutine as a task. It is resumed with the answer to its call, until it yields the next one. The loop knows nothing of
-//! Python; this is where the two meet.
+//! A generator or coroutine as a task of the kernel. It is resumed with the answer to its call, until
+//! it yields the next one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -38,23 +38,23 @@ pub(crate) struct PyTask {
     delivered: Option<Box<Delivered>>,
     /// The process that it belongs to.
     process: Process,
-    /// It belongs to a durable run, as it learns with its first turn.
+    /// Whether it belongs to a durable run, known since its first turn.
     is_durable: bool,
-    /// What becomes of the value it returns.
+    /// The form in which its value is returned.
     result: ResultForm,
-    /// What it ended with, while it closes what it has left open.
+    /// Its outcome, while it closes its async generators.
     end: Option<Box<Output>>,
 }
 
-/// In which form a program's value is given away.
+/// The form in which a program's value is returned.
 pub(crate) enum ResultForm {
-    /// As the object it is.
+    /// The object itself.
     Object,
-    /// As text that can be written down: the root of a durable run, which is a run of this function.
+    /// Encoded text, for the root of a durable run of this function.
     Written(Py<PyAny>),
 }
 
-/// What the kernel runs for a program.
+/// Returns the kernel's coroutine for a program.
 pub(crate) fn coroutine(
     program: &Bound<'_, PyAny>,
     result: ResultForm,
@@ -63,7 +63,7 @@ pub(crate) fn coroutine(
     of_stack(program.py(), CallStack::new(program.clone().unbind()), result, spawned_at)
 }
 
-/// What the kernel runs for a task that makes one call.
+/// Returns the kernel's coroutine for a task that makes one call.
 pub(crate) fn call_coroutine(
     call: &Bound<'_, SystemCall>,
     spawned_at: Option<Line>,
@@ -114,7 +114,7 @@ impl Future for PyTask {
             let is_first = matches!(task.pending, Pending::Nothing);
             let Poll::Ready(mut answer) = task.pending.poll(py, cx) else { return Poll::Pending };
             if is_first && let Err(error) = task.stack.check(py) {
-                // It is another's, who goes on with it.
+                // It belongs to other code, which continues it.
                 task.stack.disown();
                 return Poll::Ready(Err(errors::from_python(py, &error)));
             }
@@ -134,7 +134,7 @@ impl Future for PyTask {
                         task.pending = task.start(object.bind(py));
                         match task.pending.poll(py, cx) {
                             Poll::Pending => return Poll::Pending,
-                            // It went wrong before it was a call.
+                            // It failed before it became a call.
                             Poll::Ready(result) => answer = result,
                         }
                     }
@@ -146,7 +146,7 @@ impl Future for PyTask {
             }
         });
         if task.is_durable && interrupt::note() {
-            // Whatever becomes of this task is forgotten: its run continues from its log.
+            // The state of this task is discarded: its run continues from its log.
             return Poll::Ready(Err(TaskError::failed("it kept its turn for too long")));
         }
         polled
@@ -154,7 +154,8 @@ impl Future for PyTask {
 }
 
 impl PyTask {
-    /// Lets it close the async generators it has let go, before what it wanted to do next, and that is to make a call or to end.
+    /// Has the task close the async generators that it has dropped, before it makes its next call or
+    /// ends.
     #[cold]
     fn close_left(&mut self, py: Python<'_>, mut output: Output) -> Output {
         loop {
@@ -202,7 +203,7 @@ impl PyTask {
         output
     }
 
-    /// Begins what was yielded. What is no call is an error at that line.
+    /// Begins a yielded call. Anything else is an error at that line.
     #[inline]
     fn start(&mut self, object: &Bound<'_, PyAny>) -> Pending {
         if object.is_none() {
@@ -224,7 +225,7 @@ impl PyTask {
         call::start(made, || stack.line(object.py())).unwrap_or_else(Pending::Throw)
     }
 
-    /// Something that is no call: a program of another make, or a mistake.
+    /// Handles a yielded object that is not a call: a program of another type, or a mistake.
     #[cold]
     fn start_other(&mut self, object: &Bound<'_, PyAny>) -> Pending {
         if let Ok(rust) = object.cast::<program::Program>() {
@@ -243,7 +244,8 @@ impl PyTask {
         }
     }
 
-    /// Begins the run anew with these arguments of its function. Who is not the root of a durable run has none, and is refused.
+    /// Restarts the run's function with these arguments. Tasks other than the root of a durable run are
+    /// refused.
     #[cold]
     fn continue_as(
         &self,
@@ -293,8 +295,9 @@ impl PyTask {
 }
 
 impl Drop for PyTask {
-    /// What is not over is closed. Not so in a durable run: only its own end and a cancel unwind a task there. Dropped in between it will
-    /// go on in another process, and what it has in `finally` must not be done.
+    /// Closes an unfinished program, except in a durable run, where only the end of the task and a
+    /// cancellation unwind it. A durable task that is dropped in between continues in another process,
+    /// so its `finally` blocks must not run here.
     #[inline]
     fn drop(&mut self) {
         if self.stack.is_over() || !self.process.is_current() {
@@ -322,7 +325,7 @@ impl Program for PyTask {
     }
 
     fn end(self: Pin<&mut Self>) {
-        // It is closed like one that is not durable, so that its `finally` is done.
+        // It is closed like an ephemeral one, so that its `finally` blocks run.
         self.get_mut().is_durable = false;
     }
 
@@ -338,7 +341,7 @@ impl Program for PyTask {
     }
 }
 
-/// The error for something that is no call, as an exception at the line that yielded it.
+/// Returns the error for an object that is not a call, as an exception at the line that yielded it.
 #[cold]
 fn no_call(object: &Bound<'_, PyAny>) -> Pending {
     let py = object.py();

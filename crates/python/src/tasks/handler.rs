@@ -1,5 +1,6 @@
-//! Python callables as handlers. One is given a call and the number of the task that makes it, and gives nothing (the call is passed on),
-//! `Answer(value)`, `Refuse("why")`, another call of the same kind, or a program that finds the answer.
+//! Python callables as handlers. A handler gets a call and the number of the task that makes it, and
+//! returns `None` (the call is passed on), `Answer(value)`, `Refuse("why")`, another call of the
+//! same kind, or a program that finds the answer.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -35,7 +36,7 @@ impl Answer {
 /// The result of a handler that refuses a call, with the reason.
 #[pyclass(frozen, get_all, module = "tiffany")]
 pub(crate) struct Refuse {
-    /// The reason, which the task is told.
+    /// The reason, which the task's exception has.
     why: String,
 }
 
@@ -47,7 +48,7 @@ impl Refuse {
     }
 }
 
-/// A callable as a handler.
+/// A Python callable as a handler.
 pub(crate) struct PyHandler {
     function: Py<PyAny>,
     name: String,
@@ -123,7 +124,8 @@ impl Handler for PyHandler {
     }
 }
 
-/// The handlers of a task as `GetHandlers` gives them: the callables, and the names of those that are not Python's.
+/// Converts the handlers of a task for `GetHandlers`: callables, and the names of handlers that are
+/// not Python's.
 pub(crate) fn list(py: Python<'_>, chain: &[Rc<dyn Handler>]) -> PyResult<Py<PyAny>> {
     let of = |handler: &Rc<dyn Handler>| match handler.as_any().and_then(<dyn Any>::downcast_ref) {
         Some(PyHandler { function, .. }) => Ok(function.clone_ref(py)),
@@ -132,7 +134,7 @@ pub(crate) fn list(py: Python<'_>, chain: &[Rc<dyn Handler>]) -> PyResult<Py<PyA
     chain.iter().map(of).collect::<PyResult<Vec<_>>>()?.into_py_any(py)
 }
 
-/// A call of the kernel as a handler sees it. `None` for those that it cannot be shown.
+/// Converts a call of the kernel for a handler. Returns `None` for calls that handlers do not see.
 fn object(py: Python<'_>, call: &KernelCall) -> PyResult<Option<Py<SystemCall>>> {
     if let KernelCall::Custom(_, request) = call
         && let Some(object) = request.borrow::<Py<PyAny>>()

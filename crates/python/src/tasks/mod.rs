@@ -1,4 +1,5 @@
-//! Tasks of Python: how a generator or coroutine becomes a task, how the task is resumed, and what it has of its own.
+//! Python tasks: how a generator or coroutine becomes a task, how the task is resumed, and what it
+//! owns.
 
 pub(crate) mod asyncgens;
 pub(crate) mod contextvars;

@@ -1,4 +1,5 @@
-//! Programs written in Rust, handed to Python by an extension: they are spawned and waited for like any other.
+//! Programs written in Rust that an extension passes to Python, where they are spawned and waited
+//! for like other programs.
 
 use std::sync::Mutex;
 
@@ -14,7 +15,7 @@ type Make = Box<dyn FnOnce() -> BoxCoroutine + Send>;
 pub struct Program(Mutex<Option<Make>>);
 
 impl Program {
-    /// A program that makes its coroutine when it is spawned. `tiffany::binding` has what is needed for that.
+    /// Creates a program that makes its coroutine when it is spawned, with `tiffany::binding`.
     pub fn new(make: impl FnOnce() -> BoxCoroutine + Send + 'static) -> Program {
         Program(Mutex::new(Some(Box::new(make))))
     }

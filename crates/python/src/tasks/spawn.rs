@@ -1,4 +1,4 @@
-//! Spawning: a program becomes a task.
+//! Spawning: programs and calls become tasks.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,18 +19,18 @@ use crate::values::coroutine_kind::is_plain_program;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
 
-/// A task to be spawned.
+/// A task to spawn.
 pub(crate) struct Spawning {
     pub(crate) program: Py<PyAny>,
     pub(crate) handlers: Option<Vec<Py<PyAny>>>,
     pub(crate) options: Option<Options>,
-    /// Who spawns it wants its number, and no handle.
+    /// Whether the answer is the task's number instead of a handle.
     pub(crate) by_number: bool,
-    /// A program can be run once.
+    /// The program, which is taken when it is spawned.
     spawned: AtomicBool,
 }
 
-/// What is rarely said.
+/// Options that are rarely used.
 pub(crate) struct Options {
     pub(crate) name: Option<String>,
     pub(crate) priority: u8,
@@ -49,7 +49,7 @@ impl Spawning {
         Ok(Spawning { program: program.unbind(), handlers, options, by_number: false, spawned })
     }
 
-    /// Shows the collector what it holds.
+    /// Shows the garbage collector the objects that it holds.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.program)?;
         let handlers = self.handlers.iter().flatten();
@@ -91,7 +91,7 @@ impl Spawning {
     }
 }
 
-/// An error unless this can be run as a task.
+/// Returns an error unless the object is a program.
 pub(crate) fn check(program: &Bound<'_, PyAny>) -> PyResult<()> {
     if is_program(program) || program.is_instance_of::<program::Program>() {
         return Ok(());
@@ -106,8 +106,8 @@ pub(crate) fn check(program: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(TiffanyError::BadArgument.err(program.py(), message))
 }
 
-/// Whether this can become a task: a program can, and a call, which the task makes and whose answer is its value. The call is in good
-/// hands then.
+/// Whether the object can become a task: a program, or a call, which the task makes and whose answer
+/// is its value. A call is then marked as made.
 pub(crate) fn can_be_task(object: &Bound<'_, PyAny>) -> bool {
     if is_plain_program(object) {
         return true;
@@ -119,7 +119,7 @@ pub(crate) fn can_be_task(object: &Bound<'_, PyAny>) -> bool {
     is_program(object) || object.is_instance_of::<program::Program>()
 }
 
-/// An error unless it can.
+/// Returns an error unless the object can become a task.
 fn check_task(object: &Bound<'_, PyAny>) -> PyResult<()> {
     match can_be_task(object) {
         true => Ok(()),
@@ -127,7 +127,7 @@ fn check_task(object: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
-/// What the kernel runs for any program or call.
+/// Returns the kernel's coroutine for a program or a call.
 pub(crate) fn coroutine(program: &Bound<'_, PyAny>, at: Option<Line>) -> PyResult<BoxCoroutine> {
     if is_plain_program(program) {
         return Ok(driver::coroutine(program, ResultForm::Object, at));
@@ -141,10 +141,10 @@ pub(crate) fn coroutine(program: &Bound<'_, PyAny>, at: Option<Line>) -> PyResul
     }
 }
 
-/// A program that ends with the task that runs it: its task is cancelled when nobody waits for it any more.
+/// A task that ends with the task that started it: it is cancelled when this is dropped.
 pub(crate) struct Inner {
     task: tiffany::Task<Value>,
-    /// Dropped, it cancels its only member.
+    /// Cancels its only member when it is dropped.
     _group: tiffany::Group,
 }
 
@@ -159,13 +159,13 @@ impl Inner {
         Target::Task(self.task.task_ref())
     }
 
-    /// Its value.
+    /// Waits for its value.
     pub(crate) fn wait(&self) -> tiffany::Wait<Watched> {
         tiffany::wait(Watched(self.target()))
     }
 }
 
-/// Runs a program of Rust's inside this task, as far as anybody can see.
+/// Runs a Rust program as if it were part of this task.
 #[cold]
 pub(crate) fn inner(py: Python<'_>, program: &Bound<'_, program::Program>) -> PyResult<Pending> {
     let coroutine = program.get().take(py)?;

@@ -1,7 +1,8 @@
-//! The CallStack: nested generators and coroutines of one task. Who yields another one calls it; what that returns is the value of
-//! the yield, and what it raises is raised there. It knows nothing of calls and tasks.
+//! The call stack of a task: nested generators and coroutines. Yielding another program calls it: its
+//! return value is the value of the yield, and its exceptions are raised there. It knows nothing of
+//! calls and tasks.
 //!
-//! Nothing here nests on the stack of the thread, so it does not matter how deep the calls are.
+//! Nothing here nests on the thread's stack, so calls can nest to any depth.
 
 use std::cmp::Ordering;
 use std::ffi::c_int;
@@ -19,15 +20,15 @@ use crate::values::line::Line;
 use crate::values::traceback::KEPT;
 use crate::values::{errors, frames, traceback};
 
-/// What a coroutine is resumed with.
+/// The value or exception that a coroutine is resumed with.
 pub(crate) enum Input {
     Send(Py<PyAny>),
     Throw(PyErr),
 }
 
-/// What comes of it.
+/// The result of resuming a coroutine.
 pub(crate) enum Output {
-    /// It yielded something that is no program.
+    /// It yielded an object that is not a program.
     Yielded(Py<PyAny>),
     /// The outermost one returned.
     Returned(Py<PyAny>),
@@ -35,23 +36,23 @@ pub(crate) enum Output {
     Raised(PyErr),
 }
 
-/// Nested coroutines, the running one on top.
+/// Nested coroutines, with the running one on top.
 pub(crate) struct CallStack {
     top: Py<PyAny>,
     callers: Vec<Py<PyAny>>,
-    /// The outermost one is over: there is nothing to close.
+    /// Whether the outermost one has finished, so that there is nothing to close.
     is_over: bool,
     passing: Option<Box<Passing>>,
-    /// Where it was spawned, if it is a call alone, which has no lines of its own.
+    /// The line that spawned it, for a single call, which has no lines of its own.
     line: Option<Box<Line>>,
 }
 
-/// An exception on a long way out.
+/// An exception that propagates through many callers.
 struct Passing {
     exception: Py<PyBaseException>,
-    /// So many callers it has passed.
+    /// The number of callers it has passed.
     callers: usize,
-    /// The traceback it had when these were enough.
+    /// The traceback it had when the kept number of callers was reached.
     traceback: Option<Py<PyTraceback>>,
 }
 
@@ -60,7 +61,7 @@ impl CallStack {
         CallStack { top: program, callers: Vec::new(), is_over: false, passing: None, line: None }
     }
 
-    /// One call alone, by what awaits it.
+    /// Creates the stack of a single call, from its awaiter.
     pub(crate) fn of_call(awaiter: Py<PyAny>, line: Option<Line>) -> CallStack {
         CallStack { line: line.map(Box::new), ..CallStack::new(awaiter) }
     }
@@ -69,7 +70,7 @@ impl CallStack {
         self.callers.len() + 1
     }
 
-    /// An error if the program cannot begin.
+    /// Returns an error if the program has already begun.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         match is_begun(self.top.bind(py)) {
             true => Err(begun(py, "this program had begun before it became a task")),
@@ -77,7 +78,8 @@ impl CallStack {
         }
     }
 
-    /// Makes a program the running one. One that has begun is an error: it is somebody else's, or over.
+    /// Calls a program, which becomes the running one. A program that has begun is an error: it belongs
+    /// to other code, or has finished.
     #[inline]
     pub(crate) fn call(&mut self, py: Python<'_>, program: Py<PyAny>) -> PyResult<()> {
         if is_begun(program.bind(py)) {
@@ -91,7 +93,7 @@ impl CallStack {
         Ok(())
     }
 
-    /// Ends the running one: its caller goes on. `false`: there is none.
+    /// Ends the running one, so that its caller continues. Returns `false` if it has none.
     pub(crate) fn pop(&mut self) -> bool {
         match self.callers.pop() {
             Some(caller) => {
@@ -102,7 +104,8 @@ impl CallStack {
         }
     }
 
-    /// Resumes the running one, and goes on through calls and returns until something is yielded that is no program.
+    /// Resumes the running one, through calls and returns, until an object is yielded that is not a
+    /// program.
     #[inline]
     pub(crate) fn resume(&mut self, py: Python<'_>, mut input: Input) -> Output {
         loop {
@@ -134,11 +137,13 @@ impl CallStack {
         }
     }
 
-    /// An exception on its way to the caller. Of a very long way, the middle is left out of its traceback.
+    /// Prepares an exception for the caller. If it passes very many callers, the middle is left out of
+    /// its traceback.
     #[cold]
     fn passed_on(&mut self, py: Python<'_>, error: PyErr) -> PyErr {
         let exception = error.value(py);
-        // Python keeps the two apart while an exception is under way, and `throw` takes the exception alone.
+        // Python keeps exception and traceback apart while an exception propagates, and `throw` takes the
+        // exception only.
         traceback::set(exception, error.traceback(py).as_ref());
         self.passing.take_if(|passing| !passing.exception.is(exception));
         if self.passing.is_none() && self.depth() <= 2 * KEPT {
@@ -166,7 +171,7 @@ impl CallStack {
         error
     }
 
-    /// Leaves the coroutines to whom they belong.
+    /// Leaves the coroutines to the code that owns them.
     pub(crate) fn disown(&mut self) {
         self.is_over = true;
     }
@@ -175,13 +180,13 @@ impl CallStack {
         self.is_over
     }
 
-    /// Closes all of them, innermost first. Nobody is there to catch what they raise.
+    /// Closes all of them, the innermost first. Exceptions are printed.
     #[cold]
     pub(crate) fn close(&mut self, py: Python<'_>) {
         self.is_over = true;
         loop {
             let top = self.top.bind(py);
-            // What awaits a call has nothing to close.
+            // An awaiter of a call has nothing to close.
             if let Ok(close) = top.getattr(intern!(py, "close"))
                 && let Err(error) = close.call0()
             {
@@ -190,7 +195,7 @@ impl CallStack {
                     true => error.write_unraisable(py, Some(top)),
                     false => {
                         errors::not_ending(py, top).write_unraisable(py, Some(top));
-                        // Python would close it again, and say so again.
+                        // Python would close it again and print the error again.
                         std::mem::forget(self.top.clone_ref(py));
                     }
                 }
@@ -201,7 +206,7 @@ impl CallStack {
         }
     }
 
-    /// Leaves all of them as they are, for ever: none is closed.
+    /// Leaks all of them, so that none is closed.
     #[cold]
     pub(crate) fn leave(&mut self, py: Python<'_>) {
         self.is_over = true;
@@ -209,7 +214,7 @@ impl CallStack {
         self.callers.drain(..).for_each(std::mem::forget);
     }
 
-    /// The functions it is inside of, the innermost last.
+    /// Returns the functions that the task is inside, the innermost last.
     pub(crate) fn frames(&self, py: Python<'_>) -> Vec<Frame> {
         let mut frames = Vec::new();
         for program in self.callers.iter().chain([&self.top]) {
@@ -218,7 +223,7 @@ impl CallStack {
         frames
     }
 
-    /// The line where the task stands: the innermost one of the program.
+    /// Returns the task's current line: the innermost one in the program's code.
     pub(crate) fn line(&self, py: Python<'_>) -> Option<Line> {
         let alone = || self.line.as_ref().map(|line| line.clone_ref(py));
         let top = Line::of(self.top.bind(py)).or_else(alone)?;
@@ -242,7 +247,8 @@ pub(crate) fn step(py: Python<'_>, coroutine: &Py<PyAny>, input: Input) -> Outpu
 #[inline]
 fn send(py: Python<'_>, coroutine: &Py<PyAny>, value: &Py<PyAny>) -> Output {
     let mut result: *mut ffi::PyObject = std::ptr::null_mut();
-    // SAFETY: both are valid objects, and the interpreter is attached; the result is a new reference unless it is an error.
+    // SAFETY: both are valid objects, and the interpreter is attached. The result is a new reference,
+    // or null for an error.
     let (state, object) = unsafe {
         let state = ffi::PyIter_Send(coroutine.as_ptr(), value.as_ptr(), &raw mut result);
         (state as c_int, Bound::from_owned_ptr_or_opt(py, result))
@@ -259,7 +265,7 @@ fn send(py: Python<'_>, coroutine: &Py<PyAny>, value: &Py<PyAny>) -> Output {
 #[cold]
 fn throw(py: Python<'_>, coroutine: &Py<PyAny>, error: PyErr) -> Output {
     let Ok(throw) = coroutine.bind(py).getattr(intern!(py, "throw")) else {
-        // What awaits a call does nothing about it.
+        // An awaiter of a call does not handle exceptions.
         return Output::Raised(error);
     };
     match throw.call1((error.value(py),)) {
@@ -272,11 +278,11 @@ fn throw(py: Python<'_>, coroutine: &Py<PyAny>, error: PyErr) -> Output {
     }
 }
 
-/// Whether a program has begun, or is over. It runs once, from its beginning. A coroutine that is over says so itself ([`raised`]), and
-/// to ask for the frame of one that is not would make it an object.
+/// Whether a program has begun or finished. A finished coroutine raises an error itself (see
+/// [`raised`]); reading `cr_frame` of an unfinished one would allocate a frame object.
 fn is_begun(program: &Bound<'_, PyAny>) -> bool {
     let py = program.py();
-    // One of another make may not have these.
+    // Programs of other types may not have these.
     let is_true = |name| program.getattr(name).is_ok_and(|is| is.is_truthy().unwrap_or(false));
     match is_coroutine(program) {
         true => is_true(intern!(py, "cr_suspended")),
@@ -287,7 +293,8 @@ fn is_begun(program: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// The error for a coroutine that is resumed although it is over. The interpreter's has no line, because no code of it ran, and no cause.
+/// Replaces the error for resuming a finished coroutine. The interpreter's error has no traceback,
+/// because no code of the coroutine ran, and no cause.
 #[cold]
 fn raised(py: Python<'_>, error: PyErr) -> Output {
     let is_reused = error.get_type(py).is(py.get_type::<PyRuntimeError>())
@@ -299,7 +306,7 @@ fn raised(py: Python<'_>, error: PyErr) -> Output {
     })
 }
 
-/// The attribute that has the frame of a program; there is none once it is over.
+/// Returns the attribute that has the frame of a program, which is `None` once it has finished.
 fn frame_of<'py>(program: &Bound<'py, PyAny>) -> &'py Bound<'py, PyString> {
     match is_coroutine(program) {
         true => intern!(program.py(), "cr_frame"),
@@ -312,12 +319,13 @@ fn begun(py: Python<'_>, message: &str) -> PyErr {
     TiffanyError::Begun.err(py, message)
 }
 
-/// Whether an object can be run: a generator or a coroutine.
+/// Whether an object is a program: a generator or a coroutine.
 pub(crate) fn is_program(object: &Bound<'_, PyAny>) -> bool {
     is_plain_program(object) || is_like_program(object)
 }
 
-/// Those that a compiler made (Cython, mypyc) are of other types, and say so to `collections.abc`.
+/// Whether an object is a compiled generator or coroutine (Cython, mypyc): these have other types,
+/// registered with `collections.abc`.
 pub(crate) fn is_like_program(object: &Bound<'_, PyAny>) -> bool {
     static KINDS: PyOnceLock<(Py<PyType>, Py<PyType>)> = PyOnceLock::new();
     let py = object.py();

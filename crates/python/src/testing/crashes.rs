@@ -1,4 +1,5 @@
-//! Crashing Python workflows everywhere: `tiffany-sim` with functions of Python. What people use is in `python/tiffany/testing/_crashes.py`.
+//! Crash tests of Python workflows with `tiffany-sim`. The public part is
+//! `python/tiffany/testing/_crashes.py`.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::tasks::asyncgens::Hooks;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::{errors, json};
 
-/// What a check is told, as `_crashes.py` has made it of what the user wrote.
+/// The settings of a crash test, as `_crashes.py` passes them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Told<'py> {
@@ -21,9 +22,9 @@ struct Told<'py> {
     id: String,
     input: String,
     settings: Py<PyDict>,
-    /// After so many seconds, under this name, this JSON.
+    /// Messages for the run: delay in seconds, name, and value as JSON.
     messages: Vec<(f64, String, String)>,
-    /// Gives JSON, or why not, for the number of a question.
+    /// Returns the value of the external promise with this number as JSON, or an error.
     answer: Option<Py<PyAny>>,
     world: Option<Py<PyAny>>,
     holds: Option<Py<PyAny>>,
@@ -34,7 +35,7 @@ struct Told<'py> {
     only: Option<Bound<'py, PyAny>>,
 }
 
-/// Where one simulation takes place, as far as that is Python's.
+/// The Python side of one simulation.
 struct World(Py<PyAny>);
 
 /// Crashes a workflow at every place. Returns the number of seeds, operations, attempts,
@@ -43,7 +44,7 @@ struct World(Py<PyAny>);
 #[pyo3(name = "_crash_everywhere")]
 pub(super) fn crash_everywhere(told: &Bound<'_, PyAny>) -> PyResult<[usize; 6]> {
     let (py, told) = (told.py(), told.extract::<Told<'_>>()?);
-    // What is wrong with the settings is told before anything begins.
+    // Invalid settings are reported before the first simulation.
     told.settings.bind(py).extract::<Settings<'_>>()?.builder(py)?;
     let _hooks = Hooks::new(py)?;
     let report = match &told.world {
@@ -93,7 +94,7 @@ impl Told<'_> {
             crashes = crashes.only(plan);
         }
         let report = crashes.report();
-        // What a task raised that is not its own business, or what went wrong in the test's own functions.
+        // An exception that ends the whole loop, or one from the test's own functions.
         if let Some(error) = session::take_interrupt() {
             return Err(error);
         }
@@ -107,7 +108,7 @@ fn wrong(py: Python<'_>, failure: &Failure) -> PyErr {
     TiffanyError::NotCrashProof.err(py, message)
 }
 
-/// A life of a machine begins. Ctrl-C is heeded between them.
+/// Starts the simulated machine. Ctrl-C is handled between starts.
 fn set_up(settings: &Py<PyDict>, builder: Builder) -> Builder {
     Python::attach(|py| {
         let set_up = || {
@@ -122,7 +123,7 @@ fn set_up(settings: &Py<PyDict>, builder: Builder) -> Builder {
     })
 }
 
-/// Calls a function of the test. What it raises ends the check.
+/// Calls a function of the test. An exception in it ends the crash test.
 fn called<T>(act: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
     Python::attach(|py| act(py).map_err(session::interrupt).ok())
 }
@@ -147,7 +148,7 @@ fn answered(
     }
 }
 
-/// Asks the test whether everything is as it must be at the end of a simulation.
+/// Calls the test's `holds` at the end of a simulation.
 fn held(
     holds: &Option<Py<PyAny>>,
     world: Option<&Py<PyAny>>,

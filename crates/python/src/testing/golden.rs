@@ -1,4 +1,5 @@
-//! Logs of runs that were kept, and the code of today against them. What people use is in `python/tiffany/testing/_golden.py`.
+//! Golden logs: saves the log of a run, and replays saved logs with the current code. The public
+//! part is `python/tiffany/testing/_golden.py`.
 
 use std::path::PathBuf;
 
@@ -26,7 +27,8 @@ pub(super) fn replay(settings: &Bound<'_, PyDict>, file: PathBuf) -> PyResult<()
     replayed.map_err(|error| errors::run_error(py, &error))
 }
 
-/// Saves a run of a log in a file, which may exist, with the rules' matches redacted.
+/// Saves the log of a run in a file, which is replaced if it exists, with the matches of the
+/// redaction rules removed.
 #[pyfunction]
 #[pyo3(name = "_capture")]
 pub(super) fn keep(

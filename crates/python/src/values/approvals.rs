@@ -1,4 +1,4 @@
-//! Approvals as those see them who decide: what is open, and what was decided. The classes are in `python/tiffany/_approvals.py`.
+//! Conversion of open questions and of decisions. The classes are in `python/tiffany/_approvals.py`.
 
 use pyo3::prelude::*;
 use tiffany::control::{OpenApproval, Ruling};
@@ -6,12 +6,13 @@ use tiffany::{Approval, TaskError, Value, binding};
 
 use crate::values::{errors, json};
 
-/// An answer as Python has it.
+/// Converts an answer in JSON to an `Approval`.
 pub(crate) fn answer(py: Python<'_>, json: &str) -> PyResult<Py<PyAny>> {
     made(py, "approval", json)
 }
 
-/// What a call was answered with: by a person, or by a handler with whatever it likes.
+/// Converts the answer to an `Approve` call: an `Approval` from a person, or any value from a
+/// handler.
 pub(crate) fn answered(py: Python<'_>, value: Value) -> PyResult<Py<PyAny>> {
     match binding::as_json(&value) {
         Some(json) => answer(py, &json),
@@ -19,17 +20,17 @@ pub(crate) fn answered(py: Python<'_>, value: Value) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// A question as Python has it.
+/// Converts an open question to an `OpenApproval`.
 pub(crate) fn open(py: Python<'_>, open: &OpenApproval) -> PyResult<Py<PyAny>> {
     made(py, "open_approval", &text(py, serde_json::to_string(open))?)
 }
 
-/// The same of an answer.
+/// Converts a decision to an `Approval`.
 pub(crate) fn decided(py: Python<'_>, approval: &Approval) -> PyResult<Py<PyAny>> {
     answer(py, &text(py, serde_json::to_string(approval))?)
 }
 
-/// What a person says: this choice, or yes or no.
+/// Creates a decision: with this choice, or with yes or no.
 pub(crate) fn ruling(
     choice: Option<String>,
     yes: bool,

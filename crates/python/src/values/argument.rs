@@ -1,7 +1,8 @@
-//! Arguments by their names: whole numbers, texts, and things of our own. What cannot be one is a `BadArgumentError` that names the
-//! argument and says what it may be. It knows nothing of what the arguments are for.
+//! Reading arguments: numbers, texts, paths and objects of our classes. An invalid argument is a
+//! `BadArgumentError` that names the argument and says what it must be. It does not know what the
+//! arguments are for.
 //!
-//! An argument that is taken so says it: `#[pyo3(from_py_with = argument::priority)] priority: u8`.
+//! A parameter uses it with `#[pyo3(from_py_with = argument::priority)] priority: u8`.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -14,9 +15,9 @@ use pyo3::{PyClass, PyTypeInfo};
 
 use crate::values::errors::{Raise, TiffanyError};
 
-/// What an argument can be read as.
+/// A type that an argument can be read as.
 pub(crate) trait Argument<'py>: Sized {
-    /// It, or the error that names it by this name.
+    /// Reads the argument, or returns the error that mentions it by this name.
     fn read(name: &str, given: &Bound<'py, PyAny>) -> PyResult<Self>;
 }
 
@@ -102,7 +103,8 @@ macro_rules! whole {
 }
 whole!(u8, u16, u64, usize);
 
-/// A whole number from the first to the last. `True` and `False` are numbers for Python, but nobody means them so.
+/// Reads a whole number in a range. `True` and `False` are refused, although they are numbers in
+/// Python.
 fn number<'py, N>(name: &str, given: &Bound<'py, PyAny>, (first, last): (N, N)) -> PyResult<N>
 where
     N: FromPyObjectOwned<'py, Error = PyErr> + PartialOrd + Display,
@@ -120,10 +122,10 @@ where
     }
 }
 
-/// How many slots for steps there may be: each may be a thread.
+/// The maximum number of slots for steps, each of which may be a thread.
 const MAX_STEP_SLOTS: usize = 1_000_000;
 
-/// A number of slots for steps.
+/// Reads a number of slots for steps.
 pub(crate) fn step_slots(given: &Bound<'_, PyAny>) -> PyResult<usize> {
     number("`step_slots`", given, (1, MAX_STEP_SLOTS))
 }
@@ -178,7 +180,7 @@ impl<'py, T: Argument<'py>> Argument<'py> for Option<T> {
     }
 }
 
-/// The error for an argument that is not what it may be. What went wrong in code of the user's own is left as it is.
+/// Returns the error for an invalid argument. An exception from the user's own code stays as it is.
 #[cold]
 fn wrong(
     name: &str,
@@ -197,7 +199,7 @@ fn wrong(
     TiffanyError::BadArgument.err(py, message)
 }
 
-/// An error unless this can be called.
+/// Returns an error unless the object can be called.
 pub(crate) fn check_callable(name: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
     match given.is_callable() {
         true => Ok(()),
@@ -208,7 +210,7 @@ pub(crate) fn check_callable(name: &str, given: &Bound<'_, PyAny>) -> PyResult<(
     }
 }
 
-/// What is wrong with one part of what was read from a dictionary.
+/// Returns the error of the part of a dictionary that could not be read.
 #[cold]
 pub(crate) fn of_a_part(py: Python<'_>, mut error: PyErr) -> PyErr {
     while let Some(cause) = error.cause(py) {
@@ -217,7 +219,7 @@ pub(crate) fn of_a_part(py: Python<'_>, mut error: PyErr) -> PyErr {
     error
 }
 
-/// Something that was given, as a message shows it.
+/// Formats an argument for a message.
 pub(crate) fn shown(given: &Bound<'_, PyAny>) -> String {
     let text = given.repr().map(|text| text.to_string_lossy().into_owned());
     match text {
@@ -229,5 +231,5 @@ pub(crate) fn shown(given: &Bound<'_, PyAny>) -> String {
     }
 }
 
-/// What is longer is told of by its type.
+/// Arguments with a longer `repr` are shown by their type.
 const SHOWN: usize = 80;

@@ -1,16 +1,17 @@
-//! Recognises the interpreter's own generators and coroutines by their type. It knows nothing of calls or tasks.
+//! Recognises the interpreter's generators and coroutines by their type. It knows nothing of calls or
+//! tasks.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-/// Whether it is a coroutine of the interpreter's own.
+/// Whether an object is a coroutine of the interpreter.
 #[inline]
 pub(crate) fn is_coroutine(object: &Bound<'_, PyAny>) -> bool {
     object.get_type_ptr().cast() == plain_kinds(object.py())[1].as_ptr()
 }
 
-/// Whether it is one of the interpreter's own.
+/// Whether an object is a generator or a coroutine of the interpreter.
 #[inline]
 pub(crate) fn is_plain_program(object: &Bound<'_, PyAny>) -> bool {
     let class = object.get_type_ptr().cast();
@@ -18,7 +19,7 @@ pub(crate) fn is_plain_program(object: &Bound<'_, PyAny>) -> bool {
     class == generator.as_ptr() || class == coroutine.as_ptr()
 }
 
-/// The two kinds of the interpreter's own.
+/// Returns the two types: generators and coroutines.
 #[inline]
 fn plain_kinds(py: Python<'_>) -> &'static [Py<PyType>; 2] {
     static KINDS: PyOnceLock<[Py<PyType>; 2]> = PyOnceLock::new();

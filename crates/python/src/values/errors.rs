@@ -1,5 +1,6 @@
-//! Errors on their way between Python and the kernel. The classes are in `python/tiffany/errors.py`, found by their code; an exception
-//! of a task reaches those who wait for it as the same object.
+//! Conversion of errors between Python and the kernel. The classes are in
+//! `python/tiffany/errors.py` and are found by their codes. Tasks that wait for a failed task get
+//! the same exception object.
 
 use std::cell::Cell;
 
@@ -15,10 +16,10 @@ use tiffany::{ErrorKind, RunError, Site, TaskError, redact};
 
 use crate::values::{frames, traceback};
 
-/// Errors that this crate makes itself, by the kind they have in the kernel.
+/// The kinds of errors that this crate raises.
 pub(crate) use tiffany::ErrorKind as TiffanyError;
 
-/// Makes an exception of a kind.
+/// Creates an exception of a kind.
 pub(crate) trait Raise {
     fn err(self, py: Python<'_>, message: impl Into<String>) -> PyErr;
 }
@@ -34,12 +35,12 @@ impl Raise for ErrorKind {
 struct Raised {
     exception: Py<PyBaseException>,
     traceback: Option<Py<PyTraceback>>,
-    /// What it had when it came from another task: the frames from there on are that task's.
+    /// The traceback it had when it came from another task, whose frames these are.
     came_with: Option<Py<PyTraceback>>,
 }
 
 impl Raised {
-    /// The exception as Python shows it, with its lines.
+    /// Formats the exception with its traceback.
     fn shown(&self, py: Python<'_>) -> Option<String> {
         let (exception, traceback) = (self.exception.bind(py), self.traceback.as_ref()?);
         let shown = py.import("traceback").and_then(|module| {
@@ -51,7 +52,7 @@ impl Raised {
 }
 
 thread_local! {
-    /// The last one that became an exception, which is about to be raised in a task.
+    /// The last error that became an exception, which is about to be raised in a task.
     static LAST: Cell<Option<TaskError>> = const { Cell::new(None) };
 }
 
@@ -68,7 +69,7 @@ impl ErrorBox {
         error.map(ErrorBox).map_err(|why| PyValueError::new_err(why.to_string()))
     }
 
-    /// An exception that has this can be pickled.
+    /// Supports pickling of exceptions that have this.
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (String,))> {
         let text = serde_json::to_string(&slf.get().0);
         let text = text.map_err(|why| PyValueError::new_err(why.to_string()))?;
@@ -76,7 +77,8 @@ impl ErrorBox {
     }
 }
 
-/// What is said to people who write Python: without lines of Rust, as the traceback has those of Python, and with their own next step.
+/// Adapts a message to Python users: without lines of Rust files, since the traceback has those of
+/// Python, and with the next step for Python.
 pub(crate) fn shown(text: &str, kind: Option<ErrorKind>) -> String {
     let mut shown = without_rust(text);
     if let Some((kind, next)) = kind.and_then(|kind| Some((kind, next_step(kind)?))) {
@@ -101,7 +103,7 @@ fn next_step(kind: ErrorKind) -> Option<&'static str> {
     }
 }
 
-/// Leaves lines of our own Rust files out: ` (spawned at crates/….rs:1)` and ` at crates/….rs:1`.
+/// Removes lines of our Rust files: ` (spawned at crates/….rs:1)` and ` at crates/….rs:1`.
 fn without_rust(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -125,13 +127,13 @@ fn without_rust(text: &str) -> String {
     shown
 }
 
-/// The exception that a task gets for an error.
+/// Converts an error to the exception that a task gets.
 #[cold]
 pub(crate) fn to_python(py: Python<'_>, error: &TaskError) -> PyErr {
     if let Some(raised) = error.origin::<Raised>() {
         let exception = raised.exception.bind(py);
         LAST.set(Some(error.clone()));
-        // Each who waits adds its own frames to the traceback that the task left.
+        // Each waiting task adds its own frames to the traceback of the failed task.
         traceback::set(exception, raised.traceback.as_ref().map(|traceback| traceback.bind(py)));
         return PyErr::from_value(exception.clone().into_any());
     }
@@ -153,13 +155,14 @@ pub(crate) fn to_python(py: Python<'_>, error: &TaskError) -> PyErr {
     }
 }
 
-/// An exception as an error of the kernel.
+/// Converts an exception to an error of the kernel.
 #[cold]
 pub(crate) fn from_python(py: Python<'_>, error: &PyErr) -> TaskError {
     ended_with(py, error, None, None)
 }
 
-/// The same for an exception before any task is there. One of ours that was made in Python, and not of an error of the kernel, has its kind by its code.
+/// Converts an exception that was raised outside of tasks. For a `TiffanyError` that was created in
+/// Python, its code determines the kind.
 #[cold]
 pub(crate) fn coded_by_python(py: Python<'_>, error: &PyErr) -> TaskError {
     let exception = error.value(py);
@@ -179,23 +182,24 @@ pub(crate) fn coded_by_python(py: Python<'_>, error: &PyErr) -> TaskError {
     }
 }
 
-/// Where an error was raised, if it was raised in this process.
+/// Returns where an error was raised, if it was raised in this process.
 pub(crate) fn traceback<'py>(py: Python<'py>, error: &TaskError) -> Option<Bound<'py, PyAny>> {
     let raised = error.origin::<Raised>()?;
     Some(raised.traceback.as_ref()?.bind(py).clone().into_any())
 }
 
-/// A traceback as it is written down.
+/// Converts a traceback to the form in which it is recorded.
 pub(crate) fn trace(traceback: &Bound<'_, PyTraceback>) -> Option<Trace> {
     let given = traceback.py().import("tiffany._traces").ok()?.call_method1("of", (traceback,));
     let (file, line, lines): (String, u32, Vec<String>) = given.ok()?.extract().ok()?;
-    // What is to be taken out is looked for before lines are cut.
+    // Redaction comes before lines are cut.
     let lines = lines.iter().map(|line| redact::clean(line).into_owned());
-    // Not one of the names that are kept: code that is made while the program runs has ever new files.
+    // Not kept by `names::name`: code that is generated at run time keeps adding file names.
     Some(Trace::new(Site { file: file.into(), line }, lines))
 }
 
-/// The frames of the task that an error ended, the innermost last. Those of tasks that it came from are not among them.
+/// Returns the frames of the task that an error ended, the innermost last, without those of the
+/// tasks that it came from.
 pub(crate) fn frames(py: Python<'_>, error: &TaskError) -> Vec<Frame> {
     let Some(raised) = error.origin::<Raised>() else { return Vec::new() };
     let Some(traceback) = &raised.traceback else { return Vec::new() };
@@ -223,12 +227,13 @@ fn ended_with(
     error_of_kernel.with_origin(Raised { exception, traceback, came_with })
 }
 
-/// The error that a task ends with by an exception that nobody in it caught.
+/// Converts the uncaught exception of a task to the task's error.
 ///
-/// Errors are kept in the tables of the kernel, where the collector does not see them, and handles of tasks keep the errors of those
-/// tasks. A traceback has frames, and the frame of who waited has such a handle. So no circle must go through here: until somebody gets
-/// the exception it is without its traceback, and the frames that only let it pass give their variables up, unless somebody wants to look
-/// at them.
+/// Errors are kept in the tables of the kernel, which the garbage collector does not see, and
+/// handles of tasks keep the errors of those tasks. The frames of a traceback may have such handles
+/// in their variables, so a reference cycle could form that is never collected. Therefore the
+/// exception is stored without its traceback, and the variables of frames that it only passed
+/// through are cleared, unless they are to be examined.
 #[cold]
 pub(crate) fn uncaught(
     py: Python<'_>,
@@ -246,11 +251,11 @@ pub(crate) fn uncaught(
     ended
 }
 
-/// An exception of another task that is being raised in this one.
+/// An exception from another task that is being raised in this one.
 pub(crate) struct Delivered {
     exception: Py<PyBaseException>,
     traceback: Py<PyTraceback>,
-    /// What the kernel knows of it.
+    /// The kernel's error.
     error: Option<TaskError>,
 }
 
@@ -269,7 +274,7 @@ impl Delivered {
         Some(Box::new(Delivered { exception, traceback, error }))
     }
 
-    /// If it was caught, it loses the frames of those who caught it.
+    /// Removes the frames of the code that caught it, if it was caught.
     #[cold]
     pub(crate) fn after(&self, py: Python<'_>, raised: Option<&PyErr>) {
         let is_under_way = raised.is_some_and(|error| self.exception.is(error.value(py)));
@@ -284,14 +289,14 @@ impl Delivered {
         while let Some(entry) = next.filter(|entry| !entry.is_none() && !entry.is(&self.traceback))
         {
             let frame = entry.getattr(intern!(py, "tb_frame"));
-            // One that still runs is not cleared, and is no circle either.
+            // A running frame cannot be cleared, and is not part of a cycle either.
             let _ = frame.and_then(|frame| frame.call_method0(intern!(py, "clear")));
             next = entry.getattr(intern!(py, "tb_next")).ok();
         }
     }
 }
 
-/// An error unless this can be raised.
+/// Returns an error unless the object is an exception.
 pub(crate) fn check_exception(object: &Bound<'_, PyAny>) -> PyResult<()> {
     if object.is_instance_of::<PyBaseException>() {
         return Ok(());
@@ -301,7 +306,7 @@ pub(crate) fn check_exception(object: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(ErrorKind::BadArgument.err(object.py(), message))
 }
 
-/// An exception as the last line of a traceback shows it.
+/// Formats an exception like the last line of a traceback.
 pub(crate) fn text(exception: &Bound<'_, PyBaseException>) -> String {
     let class = exception.get_type();
     let name = class.name().map_or_else(|_| "exception".into(), |name| name.to_string());
@@ -312,7 +317,7 @@ pub(crate) fn text(exception: &Bound<'_, PyBaseException>) -> String {
     }
 }
 
-/// The exception that a run ends with.
+/// Converts the error of a run to an exception.
 #[cold]
 pub(crate) fn run_error(py: Python<'_>, error: &RunError) -> PyErr {
     match error.task_error() {
@@ -321,7 +326,7 @@ pub(crate) fn run_error(py: Python<'_>, error: &RunError) -> PyErr {
     }
 }
 
-/// The exception for an error that is no task's.
+/// Creates the exception for an error that does not come from a task.
 #[cold]
 pub(crate) fn coded(py: Python<'_>, code: &str, error: &dyn std::fmt::Display) -> PyErr {
     let text = shown(&error.to_string(), None);
@@ -331,7 +336,7 @@ pub(crate) fn coded(py: Python<'_>, code: &str, error: &dyn std::fmt::Display) -
     }
 }
 
-/// The error for a task that does what only asyncio can do, with the way there is for this run.
+/// Returns the error for a task that uses asyncio directly, with the bridge that this run offers.
 #[cold]
 pub(crate) fn needs_asyncio(py: Python<'_>, what: &str) -> PyErr {
     match tiffany::binding::is_durable() {
@@ -350,8 +355,8 @@ pub(crate) fn needs_asyncio(py: Python<'_>, what: &str) -> PyErr {
     }
 }
 
-/// An exception that a task ends with. In the place of one of asyncio's, which does not know that it is in a task, there is one that does,
-/// with the same traceback.
+/// Returns the exception that a task ends with. asyncio's error about a missing event loop is
+/// replaced by one that explains the bridge, with the same traceback.
 #[cold]
 pub(crate) fn explained(py: Python<'_>, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyRuntimeError>(py) || !text(error.value(py)).ends_with(NO_LOOP) {
@@ -370,15 +375,15 @@ pub(crate) fn not_ending(py: Python<'_>, program: &Bound<'_, PyAny>) -> PyErr {
     ErrorKind::NotEnding.err(py, message)
 }
 
-/// What asyncio says where it does not run.
+/// The messages of asyncio when no event loop is running.
 const NO_LOOP: &str = "no running event loop";
 
-/// Exceptions that are not a task's business: they end the run.
+/// Whether an exception ends the whole run, such as `KeyboardInterrupt`.
 pub(crate) fn ends_the_run(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
 }
 
-/// The class of errors of a code.
+/// Returns the class of the errors with this code.
 pub(crate) fn class<'py>(py: Python<'py>, code: &str) -> PyResult<Bound<'py, PyAny>> {
     static OF_CODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let of_code = OF_CODE.get_or_try_init(py, || {
@@ -387,7 +392,7 @@ pub(crate) fn class<'py>(py: Python<'py>, code: &str) -> PyResult<Bound<'py, PyA
     of_code.bind(py).call1((code,))
 }
 
-/// What a cancelled task gets at its yield.
+/// Returns the exception that a cancelled task gets at its yield.
 pub(crate) fn cancelled(py: Python<'_>) -> PyErr {
     match cancelled_class(py).and_then(|class| class.call0()) {
         Ok(exception) => PyErr::from_value(exception),
@@ -395,7 +400,7 @@ pub(crate) fn cancelled(py: Python<'_>) -> PyErr {
     }
 }
 
-/// Whether it is that.
+/// Whether an exception is `Cancelled`.
 pub(crate) fn is_cancelled(py: Python<'_>, error: &PyErr) -> bool {
     cancelled_class(py).is_ok_and(|class| error.is_instance(py, class))
 }
@@ -405,7 +410,7 @@ fn cancelled_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     CLASS.import(py, "tiffany.errors", "Cancelled")
 }
 
-/// A task that has kept its turn for too long, and the line where it is.
+/// Prints that a task has kept its turn for too long, with its current line.
 pub(crate) fn show_stuck(py: Python<'_>, text: &str, thread: Option<u64>) {
     let line = thread.and_then(|thread| line_of(py, thread).ok());
     let line = line.map(|line| format!("; it is at {line}"));
@@ -413,7 +418,8 @@ pub(crate) fn show_stuck(py: Python<'_>, text: &str, thread: Option<u64>) {
     write_error(py, &format!("tiffany: {text}{}\n", line.unwrap_or_default()));
 }
 
-/// The program was asked to end, and a task keeps its turn. If none has it, because the thread is in a command, that says itself what it waits for.
+/// Prints which task keeps its turn after the program was asked to end. Prints nothing if the thread
+/// executes a command, which prints a message of its own.
 pub(crate) fn show_kept_turn(py: Python<'_>, thread: u64) {
     let line = line_of(py, thread).unwrap_or_default();
     let command = py.import("tiffany._cli.command").and_then(|command| command.getattr("__file__"));
@@ -427,14 +433,14 @@ pub(crate) fn show_kept_turn(py: Python<'_>, thread: u64) {
     write_error(py, &text);
 }
 
-/// The program was asked to end, and tasks clean up.
+/// Prints that tasks are cleaning up after the program was asked to end.
 pub(crate) fn show_cleanup(py: Python<'_>) {
     let text =
         "tiffany: asked to end; waiting for the tasks to clean up; a second Ctrl-C does not wait\n";
     write_error(py, text);
 }
 
-/// Where a thread is in Python.
+/// Returns the current Python line of a thread.
 fn line_of(py: Python<'_>, thread: u64) -> PyResult<String> {
     let frames = py.import("sys")?.call_method0("_current_frames")?;
     let frame = frames.get_item(thread)?;
@@ -442,7 +448,7 @@ fn line_of(py: Python<'_>, thread: u64) -> PyResult<String> {
     Ok(format!("{file}:{}", frame.getattr("f_lineno")?))
 }
 
-/// Writes to standard error as Python has it, without what the rules of redaction take out.
+/// Writes to `sys.stderr`, with the matches of the redaction rules removed.
 fn write_error(py: Python<'_>, text: &str) {
     let text = &*tiffany::redact::clean(text);
     let stderr = py.import("sys").and_then(|sys| sys.getattr("stderr"));
@@ -458,7 +464,7 @@ pub(crate) fn redacted(text: &str) -> String {
     tiffany::redact::clean(text).into_owned()
 }
 
-/// A failure that nobody waited for.
+/// Prints the failure of a task that no other task waited for.
 pub(crate) fn show_unobserved(py: Python<'_>, error: &TaskError) {
     let text = shown(&error.to_string(), Some(error.kind()));
     let mut text = format!("tiffany: a task failed and nobody waited for it: {text}\n");

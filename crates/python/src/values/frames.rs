@@ -1,5 +1,5 @@
-//! The functions that a task is inside of, with their variables, for who looks at a run as it was. Nothing is changed by looking, but a
-//! `__repr__` of the user's may run.
+//! The functions that a task is inside, with their variables, for time travel. Nothing is changed,
+//! but a user-defined `__repr__` may run.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,10 +9,11 @@ use tiffany::kernel::Frame;
 use crate::values::coroutine_kind::{is_coroutine, is_plain_program};
 use crate::values::names;
 
-/// So many characters of a variable are shown.
+/// The number of characters that are shown of a variable.
 const MAX_VARIABLE_CHARS: usize = 400;
 
-/// The frames of a coroutine and of those it delegates to by `await` and `yield from`, the innermost last.
+/// Adds the frames of a coroutine and of those it delegates to with `await` and `yield from`, the
+/// innermost last.
 pub(crate) fn of_program(program: &Bound<'_, PyAny>, frames: &mut Vec<Frame>) {
     let py = program.py();
     let mut at = Some(program.clone());
@@ -27,7 +28,7 @@ pub(crate) fn of_program(program: &Bound<'_, PyAny>, frames: &mut Vec<Frame>) {
     }
 }
 
-/// The frames of a traceback, up to an entry of it that is not wanted any more, the innermost last.
+/// Returns the frames of a traceback up to a given entry, the innermost last.
 pub(crate) fn of_traceback(
     traceback: &Bound<'_, PyAny>,
     until: Option<&Bound<'_, PyAny>>,
@@ -57,7 +58,7 @@ fn of_frame(frame: &Bound<'_, PyAny>, line: Option<u32>) -> Option<Frame> {
 }
 
 fn locals(frame: &Bound<'_, PyAny>) -> Vec<(String, String)> {
-    // Later versions of Python give a view, and not a dict.
+    // Later versions of Python return a view instead of a dict.
     let copy = PyDict::new(frame.py());
     let variables = frame.getattr(intern!(frame.py(), "f_locals"));
     let copied = variables.and_then(|variables| copy.update(variables.cast::<PyMapping>()?));
@@ -67,7 +68,7 @@ fn locals(frame: &Bound<'_, PyAny>) -> Vec<(String, String)> {
     copy.iter().map(|(name, value)| (name.to_string(), shown(&value))).collect()
 }
 
-/// A value as `repr` has it, cut where it is long.
+/// Returns the `repr` of a value, shortened if it is long.
 pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
     let text = match value.repr() {
         Ok(text) => text.to_string_lossy().into_owned(),

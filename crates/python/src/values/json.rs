@@ -1,5 +1,5 @@
-//! Values and exceptions in the form in which they are written down, with the exceptions that Python programs know. The form
-//! itself is the codec's.
+//! Values and exceptions in their recorded form. The codec defines the form; this file raises its
+//! errors as exceptions of `tiffany.errors`.
 
 use pyo3::exceptions::{PyBaseException, PyException};
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use tiffany::{ErrorKind, TaskError};
 use crate::values::codec::{self, CodecError, Decoded};
 use crate::values::errors;
 
-/// A value as JSON. If it cannot be, the error says what the value is.
+/// Encodes a value as JSON. The error for a value that cannot be encoded contains the subject.
 pub(crate) fn encode(
     value: &Bound<'_, PyAny>,
     subject: impl FnOnce() -> String,
@@ -18,12 +18,13 @@ pub(crate) fn encode(
     codec::encode(value).map_err(|error| raised(value.py(), error.of(subject())))
 }
 
-/// JSON as a value.
+/// Decodes a value.
 pub(crate) fn decode(py: Python<'_>, json: &str) -> PyResult<Py<PyAny>> {
     codec::decode(py, json).map(Bound::unbind).map_err(|error| raised(py, error))
 }
 
-/// A value as JSON that serde takes as it is. If it cannot be, the error says what the value is.
+/// Encodes a value as raw JSON for serde. The error for a value that cannot be encoded contains the
+/// subject.
 pub(crate) fn raw(
     value: &Bound<'_, PyAny>,
     subject: impl FnOnce() -> String,
@@ -31,12 +32,12 @@ pub(crate) fn raw(
     encode(value, subject).map(raw_text)
 }
 
-/// JSON that serde takes as it is.
+/// Returns raw JSON for serde.
 pub(crate) fn raw_text(json: String) -> Box<RawValue> {
     RawValue::from_string(json).expect("what was encoded is JSON")
 }
 
-/// The exception that was written down. If it cannot be made again, one that tells of it.
+/// Decodes an exception. If it cannot be recreated, returns one that describes it.
 pub(crate) fn exception(py: Python<'_>, detail: &str) -> Option<Py<PyAny>> {
     match codec::decode_exception(py, detail) {
         Ok(Decoded::Exception(exception)) => Some(exception.into_any()),
@@ -55,7 +56,7 @@ pub(crate) fn exception(py: Python<'_>, detail: &str) -> Option<Py<PyAny>> {
     }
 }
 
-/// An exception as an error that is written down. If it has a part that cannot be, the error tells of it in words.
+/// Encodes an exception as an error for the log. Parts that cannot be encoded are described as text.
 pub(crate) fn written(
     exception: &Bound<'_, PyBaseException>,
     traceback: Option<&Bound<'_, PyTraceback>>,
@@ -70,7 +71,7 @@ pub(crate) fn written(
 fn untraced(exception: &Bound<'_, PyBaseException>) -> TaskError {
     let text = errors::text(exception);
     if !exception.is_instance_of::<PyException>() {
-        // What ends the process or cancels a task elsewhere must not do so here.
+        // An exception that ends the process or cancels a task elsewhere must not do so here.
         return TaskError::failed(format!(
             "{text} ended it, as it ends a process; return from it, or raise an Exception"
         ));
@@ -84,7 +85,7 @@ fn untraced(exception: &Bound<'_, PyBaseException>) -> TaskError {
     }
 }
 
-/// An error of the codec as the exception of its code, with the place inside the value.
+/// Converts an error of the codec to the exception of its code, with the path inside the value.
 fn raised(py: Python<'_>, error: CodecError) -> PyErr {
     if let Some(cause) = &error.cause
         && !cause.is_instance_of::<PyException>(py)

@@ -1,4 +1,5 @@
-//! Lines of Python: where a coroutine stands. Found quickly, and put into words when somebody wants to read it.
+//! The current line of a coroutine. Finding it is fast; the line number is computed only when it is
+//! shown.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -20,8 +21,9 @@ enum Place {
 }
 
 impl Line {
-    /// Where a coroutine stands: the innermost line of the program among the coroutines that it delegates to by `await` and `yield from`.
-    /// Lines of this package, such as those of `Saga.step`, count only where there is no other.
+    /// Returns the current line of a coroutine: the innermost one among the coroutines that it delegates
+    /// to with `await` and `yield from`. Lines of this package, such as those of `Saga.step`, count only
+    /// if there are no others.
     pub(crate) fn of(coroutine: &Bound<'_, PyAny>) -> Option<Line> {
         let py = coroutine.py();
         let mut found = None;
@@ -46,7 +48,7 @@ impl Line {
         }
     }
 
-    /// Whether the code is this package's own.
+    /// Whether the code belongs to this package.
     pub(crate) fn is_of_package(&self, py: Python<'_>) -> bool {
         static PACKAGE: PyOnceLock<String> = PyOnceLock::new();
         let find = || -> PyResult<String> {
@@ -68,9 +70,9 @@ impl Line {
             return None;
         }
         let py = frame.py();
-        // The number of the line would have to be looked for in a table, which can be done later.
+        // Finding the line number requires a search in a table, which is done later.
         let offset = frame.getattr(intern!(py, "f_lasti")).ok()?.extract().ok()?;
-        // SAFETY: what a coroutine has as its frame is a frame, and the interpreter is attached.
+        // SAFETY: the frame of a coroutine is a frame object, and the interpreter is attached.
         let code = unsafe {
             let code = ffi::PyFrame_GetCode(frame.as_ptr().cast()).cast::<ffi::PyObject>();
             Bound::from_owned_ptr_or_opt(py, code)?
@@ -78,7 +80,7 @@ impl Line {
         Some(Line { code: code.unbind(), place: Place::Instruction(offset) })
     }
 
-    /// Where the code of a program begins.
+    /// Returns the first line of a program.
     pub(crate) fn of_program(program: &Bound<'_, PyAny>) -> Option<Line> {
         let py = program.py();
         let code = match crate::values::coroutine_kind::is_coroutine(program) {
@@ -89,7 +91,7 @@ impl Line {
         Some(Line { code: code.unbind(), place: Place::Beginning })
     }
 
-    /// The line in words.
+    /// Converts it to a file and a line number.
     pub(crate) fn site(&self, py: Python<'_>) -> Option<Site> {
         let code = self.code.bind(py);
         let file = code.getattr(intern!(py, "co_filename")).ok()?;

@@ -1,4 +1,4 @@
-//! What passes between Python and Rust, and how it is shown: values, the codec, errors, arguments, names and lines of code.
+//! Conversion between Python and Rust: values, the codec, errors, arguments, names and lines of code.
 //! It knows nothing of calls, tasks or runtimes.
 
 pub(crate) mod approvals;

@@ -1,5 +1,5 @@
-//! Names that live as long as the process: files, steps and calls of the user's own. There are as many as the program has, so they
-//! are kept for ever.
+//! Names that are kept as long as the process exists: files, steps and user-defined calls. Their
+//! number is bounded by the program's code.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use tiffany::Site;
 
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
-/// The one text that is equal to this one and never goes away.
+/// Returns the kept text that is equal to this one.
 pub(crate) fn name(text: &str) -> &'static str {
     let mut names = NAMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(known) = names.get(text) {
@@ -20,7 +20,7 @@ pub(crate) fn name(text: &str) -> &'static str {
     kept
 }
 
-/// A line of a Python file.
+/// Returns the site of a line in a Python file.
 pub(crate) fn site(file: &str, line: u32) -> Site {
     Site { file: Cow::Borrowed(name(file)), line }
 }

@@ -1,14 +1,15 @@
-//! Tracebacks: given to exceptions, and kept at a length that can be read. It knows nothing of where they come from.
+//! Setting the tracebacks of exceptions, and shortening long ones. It does not know where they come
+//! from.
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::PyTraceback;
 use pyo3::{ffi, intern};
 
-/// A traceback keeps so many of its innermost and of its outermost lines.
+/// The number of innermost and of outermost lines that a shortened traceback keeps.
 pub(crate) const KEPT: usize = 200;
 
-/// Gives an exception this traceback.
+/// Sets the traceback of an exception.
 pub(crate) fn set(
     exception: &Bound<'_, PyBaseException>,
     traceback: Option<&Bound<'_, PyTraceback>>,
@@ -19,8 +20,8 @@ pub(crate) fn set(
     unsafe { ffi::PyException_SetTraceback(exception.as_ptr(), traceback) };
 }
 
-/// Leaves the middle of a very long traceback out. An exception that is raised again and again, as the same object, has all of its ways
-/// in one.
+/// Removes the middle of a very long traceback. An exception object that is raised again and again
+/// collects the lines of all these times.
 #[cold]
 pub(crate) fn shorten(traceback: Option<&Bound<'_, PyTraceback>>) {
     let Some(first) = traceback else { return };

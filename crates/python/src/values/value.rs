@@ -1,5 +1,5 @@
-//! What passes between tasks, as Python has it and as the kernel has it. A Python object rides as it is; numbers and texts of Rust
-//! tasks become Python's.
+//! Conversion between Python objects and values of the kernel. A Python object is passed as it is;
+//! numbers and texts of Rust tasks become Python objects.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use tiffany::{Value, binding};
 
 use crate::values::errors::{Raise, TiffanyError};
 
-/// A Python object as a value of the kernel.
+/// Converts a Python object to a value of the kernel.
 pub fn to_value(object: Bound<'_, PyAny>) -> Value {
     match object.is_none() {
         true => Value::Unit,
@@ -15,7 +15,7 @@ pub fn to_value(object: Bound<'_, PyAny>) -> Value {
     }
 }
 
-/// A value of the kernel as a Python object.
+/// Converts a value of the kernel to a Python object.
 pub fn from_value(py: Python<'_>, value: Value) -> PyResult<Py<PyAny>> {
     match value {
         Value::Unit => Ok(py.None()),
@@ -46,7 +46,7 @@ fn from_object(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
     Err(TiffanyError::WrongType.err(py, message))
 }
 
-/// An identity as `uuid.UUID`.
+/// Converts a UUID to `uuid.UUID`.
 pub(crate) fn uuid_object(py: Python<'_>, uuid: tiffany::Uuid) -> PyResult<Py<PyAny>> {
     let class = py.import("uuid")?.getattr("UUID")?;
     Ok(class.call1((uuid.to_string(),))?.unbind())

@@ -1,5 +1,5 @@
-//! The program that the demo runs and draws: a little research agent. Sleeps stand for what a real one
-//! would wait for (models, networks, people).
+//! The program that the demo runs and draws: a small research agent. Sleeps stand for the waits of
+//! a real one (models, networks, people).
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ fn read(page: &'static str, millis: u64, desks: &Semaphore) -> Spawn<()> {
     .name(page)
 }
 
-/// Writes a draft and publishes it once the reviewer has kept a promise.
+/// Writes a draft and publishes it once the reviewer has settled a promise.
 async fn write(thinking: Duration) -> Result<&'static str, TaskError> {
     work(300).await;
     tell("writer asks for approval").await;

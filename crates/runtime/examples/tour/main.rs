@@ -41,7 +41,7 @@ impl Stage {
         println!("\n{}  {}\n", self.paint.text(1, &format!("Act {act}")), self.paint.text(1, text));
     }
 
-    /// Shows a timeline, column by column where that can be seen, and what its tasks told.
+    /// Plays a timeline, column by column on a terminal, and prints the notes of its tasks.
     fn play(&self, timeline: &Timeline) {
         let columns = timeline.columns();
         let mut back = String::new();
@@ -60,7 +60,7 @@ impl Stage {
     }
 }
 
-/// Runs the agent in virtual time, and gives all that happened.
+/// Runs the agent in virtual time, and returns all events.
 fn dry_run(thinking: Duration) -> Result<(Vec<Event>, String), RunError> {
     let mut test = TestScheduler::with(Runtime::builder().name("planner"));
     test.try_run(agent::research(thinking))?;

@@ -1,5 +1,5 @@
-//! A trace as a picture: a row for each task, a column for each slice of time, a glyph for what the task
-//! did in it.
+//! A trace as a picture: a row for each task, a column for each slice of time, and a glyph for what
+//! the task did in it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -53,7 +53,7 @@ impl Paint {
 /// The picture.
 pub(crate) struct Timeline {
     slice: Duration,
-    /// In the order of the tree: the key of a task is the way to it from the root.
+    /// In the order of the tree: the key of a task is the path to it from the root.
     rows: BTreeMap<Vec<Tid>, Row>,
     /// What tasks have told, each with its column.
     notes: Vec<(usize, String)>,
@@ -62,12 +62,12 @@ pub(crate) struct Timeline {
 struct Row {
     name: String,
     cells: Vec<char>,
-    /// What fills the cells until the next event; after the end it is a blank.
+    /// Fills the cells until the next event; after the end it is a blank.
     state: char,
 }
 
 impl Timeline {
-    /// Draws what happened, with so much time to a column.
+    /// Draws the events, with this much time to a column.
     pub(crate) fn new(events: &[Event], slice: Duration) -> Timeline {
         let mut timeline = Timeline { slice, rows: BTreeMap::new(), notes: Vec::new() };
         let mut paths: BTreeMap<Tid, Vec<Tid>> = BTreeMap::new();
@@ -110,7 +110,8 @@ impl Timeline {
         self.rows.values().map(|row| row.cells.len()).max().unwrap_or(0)
     }
 
-    /// The picture up to a column: the time, the rows, the legend. A task is named once it is there.
+    /// The picture up to a column: the time, the rows, the legend. A task's name appears when the
+    /// task does.
     pub(crate) fn frame(&self, until: usize, paint: Paint) -> String {
         let mut frame = paint.text(90, &self.ruler()) + "\n";
         for row in self.rows.values() {
@@ -140,7 +141,7 @@ impl Timeline {
         ruler
     }
 
-    /// What tasks have told before a column, with the time of it.
+    /// The notes of tasks before a column, with their times.
     pub(crate) fn notes(&self, until: usize) -> impl DoubleEndedIterator<Item = String> + '_ {
         self.notes.iter().filter(move |(column, _)| *column < until).map(|(column, note)| {
             let at = self.slice.mul_f64(*column as f64).as_secs_f64();

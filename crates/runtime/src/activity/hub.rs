@@ -1,4 +1,4 @@
-//! The place where the events of all runs of a runtime are, and where readers find them.
+//! The hub: the events of all runs of a runtime, and where readers subscribe to them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,39 +15,42 @@ use tiffany_log::sync::{Mutex, MutexGuard};
 use tiffany_records::activity::{Data, Detail, TaskId, Wanted};
 use tiffany_records::redact::Redactions;
 
-/// The events of all runs of a runtime. There is one from [`Runtime::activity`](crate::runtime::Runtime::activity) and
-/// [`RuntimeHandle::activity`](crate::handle::RuntimeHandle::activity); a copy of it is the same one, and can be taken to any thread.
+/// The events of all runs of a runtime. [`Runtime::activity`](crate::runtime::Runtime::activity)
+/// and [`RuntimeHandle::activity`](crate::handle::RuntimeHandle::activity) return it. Clones share
+/// the same events and can be moved to any thread.
 #[derive(Clone)]
 pub struct Hub(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     pub(crate) epoch: u64,
     pub(crate) settings: Settings,
-    /// The time for who has none; where there is no such clock, it is that of the last event.
+    /// The time for events without their own; if there is no such clock, the time of the last event
+    /// is used.
     clock: Option<Arc<Steady>>,
-    /// What is taken out of events.
+    /// The redaction rules for events.
     pub(crate) rules: Option<Arc<Redactions>>,
     pub(crate) state: Mutex<State>,
     pub(crate) crier: Arc<WakerThread>,
-    /// Somebody may want to read: events are kept.
+    /// Whether events are kept, because there may be a reader.
     is_awake: AtomicBool,
-    /// Grows whenever somebody wants other events than before.
+    /// Grows whenever readers want other events than before.
     changes: AtomicU64,
     /// Why the runtime's log has failed.
     failure: OnceLock<TaskError>,
 }
 
-/// What a hub has counted.
+/// Counts of a hub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
     /// Events that were published.
     pub published: u64,
-    /// Events that readers were too slow for. What was gone when they came is told to them, and not counted here.
+    /// Events that were dropped before their readers had read them. Events that were gone before a
+    /// reader subscribed are reported to it, but not counted here.
     pub lost: u64,
-    /// Readers at present.
+    /// The present number of readers.
     pub readers: usize,
-    /// Bytes that are kept at present.
+    /// The present number of bytes that are kept.
     pub bytes: usize,
 }
 
@@ -71,7 +74,8 @@ impl Hub {
         }))
     }
 
-    /// Drawn when the hub was made, below 2^53. A reader that comes back and finds another one reads from the beginning: its numbers mean nothing here.
+    /// Drawn when the hub was created, below 2^53. Event numbers of different epochs can't be
+    /// compared: a reader that reconnects and finds another epoch starts from the beginning.
     pub fn epoch(&self) -> u64 {
         self.0.epoch
     }
@@ -81,7 +85,7 @@ impl Hub {
         self.0.state.lock().next_seq
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         let state = self.0.state.lock();
         Counts {
@@ -92,12 +96,12 @@ impl Hub {
         }
     }
 
-    /// Whether the runtime is gone: nothing more will come.
+    /// Whether the runtime is gone, so that no more events will come.
     pub fn is_closed(&self) -> bool {
         self.0.state.lock().is_closed
     }
 
-    /// Reads events: from now on, or from those on that are still known.
+    /// Subscribes to events: from now on, or also to earlier ones that are still kept.
     pub fn subscribe(&self, wanted: Wanted) -> Subscription {
         self.wake();
         let subscription = Subscription::new(self.clone(), wanted);
@@ -107,7 +111,8 @@ impl Hub {
         subscription
     }
 
-    /// From now on events are kept. A runtime with a log does that from the beginning, another one when somebody first asks for its hub.
+    /// Begins to keep events. A runtime with a log does so from the start, other runtimes when the
+    /// hub is first asked for.
     pub(crate) fn wake(&self) {
         if !self.0.is_awake.swap(true, Ordering::SeqCst) {
             self.note_change();
@@ -122,13 +127,13 @@ impl Hub {
         self.0.changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How often what is wanted has changed.
+    /// How often the wanted events have changed.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         self.0.changes.load(Ordering::Relaxed)
     }
 
-    /// Tells one thing, from any thread.
+    /// Publishes one event, from any thread.
     pub(crate) fn tell(
         &self,
         task_id: TaskId,
@@ -147,7 +152,7 @@ impl Hub {
         self.cry(state);
     }
 
-    /// Shows what the work of a step shows, from its thread.
+    /// Publishes what the work of a step shows, from its thread.
     pub(crate) fn show(&self, task_id: TaskId, tid: Tid, step: &'static str, shown: Shown) {
         if !self.is_awake() {
             return;
@@ -162,7 +167,7 @@ impl Hub {
         self.cry(state);
     }
 
-    /// Lets those be woken who wait for what was just added.
+    /// Has the waker thread wake the readers that wait for the new events.
     pub(crate) fn cry(&self, mut state: MutexGuard<'_, State>) {
         if state.awake.is_empty() {
             return;
@@ -172,25 +177,26 @@ impl Hub {
         self.0.crier.wake(&mut awake);
     }
 
-    /// The error of the runtime's log, once that has failed: no durable run continues before a restart.
+    /// The error of the runtime's log, if it has failed. No durable run continues then before a
+    /// restart.
     pub fn failure(&self) -> Option<&TaskError> {
         self.0.failure.get()
     }
 
-    /// The log has failed. Readers that wait look at [`failure`](Hub::failure).
+    /// Notes that the log has failed. Waiting readers are woken and see [`failure`](Hub::failure).
     pub(crate) fn fail(&self, error: TaskError) {
         drop(self.0.failure.set(error));
         self.wake_all(self.0.state.lock());
     }
 
-    /// The runtime is gone: who waits is told that nothing more will come.
+    /// Notes that the runtime is gone. Waiting readers are told that no more events will come.
     pub(crate) fn close(&self) {
         let mut state = self.0.state.lock();
         state.is_closed = true;
         self.wake_all(state);
     }
 
-    /// Wakes everybody who waits.
+    /// Wakes all waiting readers.
     fn wake_all(&self, mut state: MutexGuard<'_, State>) {
         let State { all, runs, awake, .. } = &mut *state;
         for lane in std::iter::once(all).chain(runs.values_mut()) {
@@ -207,7 +213,7 @@ impl fmt::Debug for Hub {
     }
 }
 
-/// What belongs to what was shown.
+/// The event data of something that was shown.
 pub(crate) fn data_of(what: Showing, step: Option<&'static str>) -> Data {
     match what {
         Showing::Progress { done, total } => Data::Progress { done, total, step },

@@ -1,4 +1,5 @@
-//! What there is to read of one run, or of all: notable events, turns as long as somebody wants them, and who waits for more.
+//! The events of one run, or of all runs: notable events, turns while a reader wants them, and the
+//! readers that wait for more.
 
 use std::sync::Arc;
 
@@ -8,20 +9,21 @@ use crate::activity::ring::{Kept, Ring};
 use crate::activity::sleeper::Sleeper;
 use tiffany_records::activity::{Activity, Data, TaskId};
 
-/// One run's events, or all.
+/// The events of one run, or of all runs.
 pub(crate) struct Lane {
     pub(crate) notable: Ring<Arc<Activity>>,
     pub(crate) turns: Ring<Turn>,
     pub(crate) readers: usize,
     pub(crate) turn_readers: usize,
-    /// Who waits for something notable, and who waits for anything.
+    /// Readers that wait for notable events, and readers that wait for any event.
     pub(crate) waiting: Vec<Arc<Sleeper>>,
     pub(crate) waiting_for_turns: Vec<Arc<Sleeper>>,
-    /// The run is over.
+    /// Whether the run is finished.
     pub(crate) is_over: bool,
 }
 
-/// That a task has its turn, waits or is woken. It becomes an [`Activity`] where it is read.
+/// A turn event: a task runs, waits or is woken. It is converted to an [`Activity`] when it is
+/// read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     pub(crate) task_id: TaskId,

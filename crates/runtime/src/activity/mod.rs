@@ -1,5 +1,5 @@
-//! Live activity: what runs are doing, for whoever watches. Events are published to a hub, which remembers the last of them and
-//! wakes readers; nothing here is recorded, and no reader slows a task.
+//! Live activity: what runs are doing, for watchers. Events are published to a hub, which keeps the
+//! most recent ones and wakes readers. Nothing here is recorded, and no reader slows a task.
 
 pub(crate) mod hub;
 pub(crate) mod lane;

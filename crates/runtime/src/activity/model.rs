@@ -1,5 +1,6 @@
-//! Readers against a model: whatever is published, read and forgotten in whatever order, each reader is told every event it wants once and in order, or is told
-//! exactly how many it has lost.
+//! Tests readers against a model. In whatever order events are published, read and forgotten, each
+//! reader receives every event that it wants once and in order, or is told exactly how many it has
+//! lost.
 
 use proptest::prelude::*;
 use tiffany_kernel::{RunId, Stage, Tid, Time};
@@ -10,7 +11,7 @@ use crate::activity::state::{Draft, TurnDraft};
 use crate::activity::subscription::{Subscription, Told};
 use tiffany_records::activity::{Data, Detail, TaskId, Wanted};
 
-/// What is done, one after the other.
+/// One action of a test.
 #[derive(Clone, Debug)]
 enum Act {
     Tell { run: u32, ghost: bool },
@@ -34,7 +35,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A reader, what it should have been told, and what it was.
+/// A reader, the events it should have received, and those it did.
 struct Reader {
     events: Subscription,
     due: Vec<u64>,
@@ -73,7 +74,8 @@ impl Reader {
                     prop_assert!(self.seen.last().is_none_or(|last| *last < event.seq));
                     let at = self.due.binary_search(&event.seq);
                     let Ok(at) = at else { return Err(TestCaseError::fail("it was not wanted")) };
-                    // Notable events and turns are lost apart; of one kind it is known which.
+                    // Notable events and turns are lost separately; only for one kind is it known
+                    // which.
                     if self.events.wanted().detail == Detail::Notable {
                         prop_assert_eq!(at as u64, self.seen.len() as u64 + self.lost);
                     }

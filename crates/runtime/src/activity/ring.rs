@@ -1,29 +1,31 @@
-//! The last events of something, each at a place that it keeps for ever, so that a reader knows what it has missed. It knows nothing of
-//! threads or of what an event means.
+//! The most recent events of a run or of all runs. Each has a fixed position, so that a reader
+//! knows what it has missed. It knows nothing of threads or of what an event means.
 
 use std::collections::VecDeque;
 
-/// What can be kept in a ring.
+/// An entry of a ring.
 pub(crate) trait Kept {
-    /// Its number in the hub.
+    /// The entry's number in the hub.
     fn seq(&self) -> u64;
-    /// Whether it happened before.
+    /// Whether the entry is a ghost: an event that happens again.
     fn is_ghost(&self) -> bool;
-    /// About how much memory it needs.
+    /// The approximate memory of the entry.
     fn bytes(&self) -> usize;
 }
 
-/// The last so many of what was put in.
+/// The most recent entries.
 pub(crate) struct Ring<T> {
     kept: VecDeque<T>,
-    /// What was dropped, and how much of it was no ghost. The first that is kept has this place.
+    /// How many entries were dropped, and how many of them were not ghosts. The first is also the
+    /// position of the oldest entry.
     dropped: u64,
     dropped_live: u64,
     last_dropped: Option<u64>,
     bytes: usize,
 }
 
-/// Where a reader stands in a ring: the place it reads next, and how many before it were no ghosts.
+/// The position of a reader in a ring: the next entry, and how many entries before it were not
+/// ghosts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     next: u64,
@@ -43,12 +45,12 @@ impl<T: Kept> Ring<T> {
         self.bytes
     }
 
-    /// What is kept, the newest first.
+    /// The entries, the newest first.
     pub(crate) fn newest(&self) -> impl Iterator<Item = &T> {
         self.kept.iter().rev()
     }
 
-    /// Puts one in. If there are more than so many then, the oldest goes.
+    /// Adds an entry. If the ring then has more than `most`, the oldest is dropped.
     #[inline]
     pub(crate) fn push(&mut self, entry: T, most: usize) {
         while self.kept.len() >= most.max(1) {
@@ -58,7 +60,7 @@ impl<T: Kept> Ring<T> {
         self.kept.push_back(entry);
     }
 
-    /// Forgets the oldest one.
+    /// Drops the oldest entry.
     pub(crate) fn drop_oldest(&mut self) {
         if let Some(oldest) = self.kept.pop_front() {
             self.dropped += 1;
@@ -68,12 +70,13 @@ impl<T: Kept> Ring<T> {
         }
     }
 
-    /// Forgets all, as if nothing had ever been in it.
+    /// Clears the ring, as if it had never had an entry.
     pub(crate) fn clear(&mut self) {
         *self = Ring::new();
     }
 
-    /// The first one from that number on, and how many from there on are gone: exactly where all are wanted, and else no fewer than there were.
+    /// The position of the first entry with at least this number, and how many such entries are
+    /// gone: the exact number if all entries are wanted, otherwise an upper bound.
     pub(crate) fn from(&self, seq: u64, ghosts: bool) -> (Cursor, u64) {
         let at = self.kept.partition_point(|entry| entry.seq() < seq);
         let live = self.kept.iter().take(at).filter(|entry| !entry.is_ghost()).count() as u64;
@@ -86,7 +89,8 @@ impl<T: Kept> Ring<T> {
         (cursor, gone)
     }
 
-    /// Moves a reader that is too slow to the first one that is left, and tells how many it has missed.
+    /// Moves a reader that is too slow to the oldest entry, and returns how many entries it has
+    /// missed.
     pub(crate) fn catch_up(&self, cursor: &mut Cursor, ghosts: bool) -> u64 {
         if cursor.next >= self.dropped {
             return 0;
@@ -99,7 +103,7 @@ impl<T: Kept> Ring<T> {
         missed
     }
 
-    /// The next one for a reader that has caught up.
+    /// The next entry for a reader that has caught up.
     #[inline]
     pub(crate) fn peek(&self, cursor: &Cursor) -> Option<&T> {
         self.kept.get((cursor.next - self.dropped) as usize)
@@ -107,7 +111,7 @@ impl<T: Kept> Ring<T> {
 }
 
 impl Cursor {
-    /// Goes past an entry.
+    /// Moves past an entry.
     #[inline]
     pub(crate) fn pass(&mut self, entry: &impl Kept) {
         self.next += 1;

@@ -1,6 +1,7 @@
-//! How much of what happened a hub remembers.
+//! How many events a hub keeps.
 
-/// How much a [`Hub`](crate::activity::hub::Hub) keeps, for those who come later or are slow.
+/// How many events a [`Hub`](crate::activity::hub::Hub) keeps for readers that are slow or
+/// subscribe later.
 ///
 /// ```
 /// use tiffany::Runtime;
@@ -14,15 +15,18 @@
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Events of one run, besides those of all runs together; 1,024 unless it is set. A run has them once it has done more than begin.
+    /// The number of events kept for one run, in addition to those kept for all runs together;
+    /// 1,024 by default. A run gets them once it has done more than start.
     pub per_run: usize,
-    /// Events of all runs together, for those who read all of them; 4,096 unless it is set.
+    /// The number of events kept for readers of all runs; 4,096 by default.
     pub in_all: usize,
-    /// Turns (`Running`, `Blocked`, `Woken`) that wait for those who want them, of all runs that are watched so; 16,384 unless it is set.
+    /// The number of turn events (`Running`, `Blocked`, `Woken`) kept for readers that want them,
+    /// over all runs watched in this way; 16,384 by default.
     pub turns: usize,
-    /// Bytes of all events of all runs; 16 MiB unless it is set. The list for those who read all runs has as many again.
+    /// The bytes of all events of all runs; 16 MiB by default. The list for readers of all runs may
+    /// use as much again.
     pub bytes: usize,
-    /// Bytes of a message; a longer one is cut. 16 KiB unless it is set.
+    /// The maximum bytes of a message; longer ones are cut. 16 KiB by default.
     pub message: usize,
 }
 

@@ -1,4 +1,6 @@
-//! A reader that waits, between those who put it into a list, those who take it out, and itself. It stands alone so that a test can run it on simulated threads.
+//! A waiting reader. It is shared by the code that lists it as waiting, the code that takes it off
+//! the list, and the reader itself. It has a file of its own so that a test can run it on simulated
+//! threads.
 
 use std::task::Waker;
 
@@ -6,7 +8,7 @@ use crate::primitives::{AtomicBool, Mutex, Ordering, lock};
 
 /// A reader that may wait.
 pub(crate) struct Sleeper {
-    /// It is in a list of those who wait, or on the way from there to be woken.
+    /// Whether it is in a list of waiting readers, or on the way from there to be woken.
     listed: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
@@ -16,7 +18,7 @@ impl Sleeper {
         Sleeper { listed: AtomicBool::new(false), waker: Mutex::new(None) }
     }
 
-    /// From now on it waits. `true`: it is in no list yet.
+    /// Notes that the reader waits now. Returns `true` if it is in no list yet.
     pub(crate) fn waits(&self, waker: &Waker) -> bool {
         let mut kept = lock(&self.waker);
         if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
@@ -26,9 +28,9 @@ impl Sleeper {
         !self.listed.swap(true, Ordering::SeqCst)
     }
 
-    /// It has something to read.
+    /// Wakes the reader, because there are new events for it.
     pub(crate) fn wake(&self) {
-        // First this: who is woken may want to be in a list again.
+        // This comes first, because the woken reader may want to be in a list again.
         self.listed.store(false, Ordering::SeqCst);
         let waker = lock(&self.waker).take();
         if let Some(waker) = waker {

@@ -1,5 +1,7 @@
-//! The events that a hub has, behind its lock: all of them in one lane, and those of a run in another once it has done more than begin or somebody reads it, so that runs which sleep cost
-//! nothing. What is too much goes: first runs that are over, the oldest first, then the older half of the others, in turn.
+//! The events of a hub, behind its lock. All of them are in one lane. A run gets a lane of its own
+//! once it has done more than start or is read, so that sleeping runs cost nothing. When there are
+//! too many events, those of finished runs are dropped first, the oldest first, then the older half
+//! of the others, in turn.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,13 +15,13 @@ use crate::activity::sleeper::Sleeper;
 use tiffany_records::activity::{Activity, Data, TaskId};
 use tiffany_records::redact::Redactions;
 
-/// About how much memory a run's lane needs besides its events.
+/// The approximate memory of a run's lane without its events.
 const LANE_BYTES: usize = 512;
 
-/// How far back the beginning of a run is looked for when it gets a lane of its own.
+/// How many recent events are searched for the beginning of a run when it gets a lane of its own.
 const NEARBY: usize = 256;
 
-/// How many runs that are over are remembered at most.
+/// The maximum number of finished runs that are remembered.
 const MAX_FINISHED_RUNS: usize = 1024;
 
 /// An event without its number.
@@ -32,11 +34,11 @@ pub(crate) struct Draft {
     pub(crate) ghost: bool,
 }
 
-/// One without the secrets that rules take out. What is kept is made of these alone.
+/// A draft after redaction. Only these are kept.
 pub(crate) struct Clean(Draft);
 
 impl Draft {
-    /// It takes its time: the lock is not held meanwhile.
+    /// Redacts a draft. This takes time, so it is done without holding the lock.
     #[inline]
     pub(crate) fn cleaned(mut self, rules: Option<&Redactions>) -> Clean {
         if let Some(rules) = rules {
@@ -54,7 +56,7 @@ impl Draft {
     }
 }
 
-/// What happened to who had the turn.
+/// A change of a task's turn.
 #[derive(Clone, Copy)]
 pub(crate) struct TurnDraft {
     pub(crate) ts: Time,
@@ -67,21 +69,21 @@ pub(crate) struct TurnDraft {
 /// Everything behind the lock.
 pub(crate) struct State {
     pub(crate) next_seq: u64,
-    /// When the last event was.
+    /// The time of the last event.
     pub(crate) now: Time,
     pub(crate) is_closed: bool,
     pub(crate) all: Lane,
     pub(crate) runs: BTreeMap<TaskId, Lane>,
-    /// Runs that are over, in that order, and all others in the order of their next loss.
+    /// Finished runs, in that order, and all others in the order in which they will lose events.
     over: VecDeque<TaskId>,
     others: VecDeque<TaskId>,
-    /// Of all events of `runs`.
+    /// The bytes of all events in `runs`.
     bytes: usize,
-    /// Who is to be woken.
+    /// The readers to be woken.
     pub(crate) awake: Vec<Arc<Sleeper>>,
     pub(crate) lost: u64,
     pub(crate) readers: usize,
-    /// Lanes whose turns somebody wants. They share the room there is for turns.
+    /// The lanes whose turns are read. They share the room for turns.
     pub(crate) turn_lanes: usize,
 }
 
@@ -103,17 +105,18 @@ impl State {
         }
     }
 
-    /// Whether somebody wants to see the turns of this run.
+    /// Whether a reader wants the turns of this run.
     pub(crate) fn wants_turns(&self, task_id: TaskId) -> bool {
         self.all.wants_turns() || self.runs.get(&task_id).is_some_and(Lane::wants_turns)
     }
 
-    /// The lane of a run that somebody reads.
+    /// The lane of a run that is read.
     pub(crate) fn lane(&mut self, task_id: TaskId, settings: &Settings) -> &mut Lane {
         self.open_lane(task_id, settings, usize::MAX)
     }
 
-    /// The lane of a run. One that is not there is made, of what the last so many events have of it.
+    /// The lane of a run. If there is none, it is created from the run's events among the most
+    /// recent `nearby` ones.
     fn open_lane(&mut self, task_id: TaskId, settings: &Settings, nearby: usize) -> &mut Lane {
         self.runs.entry(task_id).or_insert_with(|| {
             let newest = self.all.notable.newest().take(nearby);
@@ -130,7 +133,7 @@ impl State {
         })
     }
 
-    /// Adds a notable event. All that have words in them come this way.
+    /// Adds a notable event. All events with text are added here.
     pub(crate) fn add(&mut self, settings: &Settings, task_id: TaskId, Clean(draft): Clean) {
         let seq = self.next_seq;
         self.next_seq += 1;
@@ -161,7 +164,7 @@ impl State {
         }
     }
 
-    /// Adds turns of one run, for those who want them.
+    /// Adds a turn of a run for the readers that want turns.
     pub(crate) fn add_turn(&mut self, settings: &Settings, task_id: TaskId, turn: TurnDraft) {
         let mut wanted = self.all.wants_turns();
         let lane = self.runs.get_mut(&task_id).filter(|lane| lane.wants_turns());
@@ -188,7 +191,7 @@ impl State {
         }
     }
 
-    /// The run is over: of what goes, its events go first.
+    /// Marks a run as finished: its events are the first to be dropped.
     pub(crate) fn end_run(&mut self, task_id: TaskId) {
         let Some(lane) = self.runs.get_mut(&task_id) else { return };
         if std::mem::replace(&mut lane.is_over, true) {
@@ -202,7 +205,7 @@ impl State {
         }
     }
 
-    /// A run that goes on again after it was over, or was thought to be.
+    /// Marks a run as running again, if it was taken for finished.
     pub(crate) fn begin_run(&mut self, task_id: TaskId) {
         if let Some(lane) = self.runs.get_mut(&task_id)
             && std::mem::replace(&mut lane.is_over, false)
@@ -212,7 +215,7 @@ impl State {
         }
     }
 
-    /// Makes room for what is new.
+    /// Drops old events to make room.
     #[cold]
     fn make_room(&mut self, most: usize) {
         while self.bytes > most
@@ -220,7 +223,7 @@ impl State {
         {
             self.forget(oldest);
             if self.runs.contains_key(&oldest) {
-                // Somebody reads it: it gives of its events as the others do.
+                // The run is read, so it loses events in turn with the others.
                 self.others.push_back(oldest);
             }
         }
@@ -242,11 +245,11 @@ impl State {
         }
     }
 
-    /// Forgets what is known of a run, as far as nobody reads it.
+    /// Forgets a run, unless it is read.
     pub(crate) fn forget(&mut self, task_id: TaskId) {
         let Some(lane) = self.runs.get_mut(&task_id) else { return };
         if lane.readers > 0 {
-            // It goes when the last of them leaves.
+            // It is forgotten when its last reader leaves.
             return;
         }
         self.bytes -= LANE_BYTES + lane.notable.bytes();
@@ -257,7 +260,7 @@ impl State {
         }
     }
 
-    /// A reader of a run leaves.
+    /// Notes that a reader of a run has left.
     pub(crate) fn left(&mut self, task_id: TaskId) {
         let Some(lane) = self.runs.get(&task_id) else { return };
         let is_listed = lane.is_over && self.over.contains(&task_id);
@@ -266,19 +269,19 @@ impl State {
         }
     }
 
-    /// How many bytes are kept, about.
+    /// The approximate number of bytes that are kept.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.all.notable.bytes()
     }
 }
 
-/// What every run tells, and the log has too.
+/// Whether this is an event that every run has and the log contains too.
 fn is_of_every_run(stage: Stage) -> bool {
     use Stage::{Cancelled, Cancelling, Completed, ReceivedInstruction, Spawned};
     matches!(stage, ReceivedInstruction | Spawned | Cancelling | Completed | Cancelled)
 }
 
-/// A message of so many bytes at most, and how long it was if it was longer.
+/// Cuts a message to the maximum length, and returns its original length if it was longer.
 fn cut(
     message: std::borrow::Cow<'static, str>,
     most: usize,

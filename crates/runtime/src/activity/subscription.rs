@@ -1,4 +1,5 @@
-//! Reading events: who wants which, and where it stands. A reader takes many at once out of the hub and gives them out one by one.
+//! Subscriptions: which events a reader wants, and its position. A reader takes events from the hub
+//! in batches and returns them one by one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,21 +18,21 @@ use crate::activity::sleeper::Sleeper;
 /// How many events a reader takes at once.
 const HANDFUL: usize = 128;
 
-/// What a reader is told.
+/// What a reader receives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
-    /// This happened.
+    /// An event.
     Event(Arc<Activity>),
-    /// The reader was too slow, or came too late: so many events before the next one are gone.
+    /// Events before the next one are gone, because the reader was too slow or subscribed too late.
     Lost {
-        /// How many.
+        /// The number of lost events.
         count: u64,
     },
 }
 
-/// Somebody who reads events. It may be taken to any thread. Dropped, it wants nothing any more.
+/// A reader of events. It can be moved to any thread. Dropping it ends the subscription.
 ///
-/// It is also an [`Iterator`] that waits for the next one, until the runtime is gone.
+/// It is also an [`Iterator`], which waits for the next event until the runtime is gone.
 pub struct Subscription {
     hub: Hub,
     wanted: Wanted,
@@ -42,7 +43,7 @@ pub struct Subscription {
     lost: u64,
 }
 
-/// What was taken out of the hub, as it is there.
+/// What was taken out of the hub, in the hub's form.
 enum Taken {
     Event(Arc<Activity>),
     Turn(Turn),
@@ -74,27 +75,27 @@ impl Subscription {
         Subscription { hub, wanted, notable, turns, sleeper, taken, lost: gone }
     }
 
-    /// What it wants.
+    /// The events that this subscription is for.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
     }
 
-    /// Whether the runtime is gone. There may be events left to read.
+    /// Whether the runtime is gone. There may still be events to read.
     pub fn is_closed(&self) -> bool {
         self.hub.is_closed()
     }
 
-    /// The error of the runtime's log, once that has failed. There may be events left to read.
+    /// The error of the runtime's log, if it has failed. There may still be events to read.
     pub fn failure(&self) -> Option<&TaskError> {
         self.hub.failure()
     }
 
-    /// How many events it has lost so far, told or about to be.
+    /// How many events the reader has lost so far, including those that it is about to be told of.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The next event, waiting for it. `None`: the runtime is gone, and there is nothing more.
+    /// Waits for the next event. Returns `None` when the runtime is gone and all events were read.
     #[allow(clippy::should_implement_trait)] // It is one, too; this way it needs no import.
     pub fn next(&mut self) -> Option<Told> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -106,7 +107,8 @@ impl Subscription {
         }
     }
 
-    /// The same, waiting so long at most. `Err`: that is over, and nothing came.
+    /// Waits for the next event, but not longer than `time`. Returns `Err` if that has passed and
+    /// no event came.
     pub fn next_timeout(&mut self, time: Duration) -> Result<Option<Told>, Timeout> {
         let until = Instant::now() + time;
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -122,7 +124,7 @@ impl Subscription {
         }
     }
 
-    /// The next event if there is one already.
+    /// The next event, if there is one already.
     pub fn try_next(&mut self) -> Option<Told> {
         if self.taken.is_empty() {
             self.take(None);
@@ -130,8 +132,8 @@ impl Subscription {
         self.give()
     }
 
-    /// The same for who waits in an executor: if there is none, the waker is woken when there is. `None`: the runtime is gone, and there is nothing
-    /// more.
+    /// The next event, for readers in an executor: if there is none, the waker is woken when one
+    /// comes. `None` means that the runtime is gone and all events were read.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Told>> {
         if self.taken.is_empty() {
             let is_closed = self.take(Some(cx.waker()));
@@ -142,7 +144,8 @@ impl Subscription {
         Poll::Ready(self.give())
     }
 
-    /// Takes a handful out of the hub; if there is nothing, it waits there from now on. `true`: the hub is closed.
+    /// Takes a batch out of the hub. If there is nothing to take, the reader is listed as waiting.
+    /// Returns `true` if the hub is closed.
     fn take(&mut self, waker: Option<&Waker>) -> bool {
         let mut guard = self.hub.0.state.lock();
         let state = &mut *guard;
@@ -202,7 +205,7 @@ fn take_notable(lane: &Lane, cursor: &mut Cursor, ghosts: bool, into: &mut VecDe
     }
 }
 
-/// Notable events and turns, in the order in which they happened.
+/// Takes notable events and turns, in the order in which they happened.
 fn take_all(
     lane: &Lane,
     (notable, turns): (&mut Cursor, &mut Cursor),
@@ -270,7 +273,7 @@ impl Drop for Subscription {
     }
 }
 
-/// Nothing came in time.
+/// The error of a wait that timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing came in time")]
 pub struct Timeout;

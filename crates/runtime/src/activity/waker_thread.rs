@@ -1,6 +1,7 @@
-//! Wakes readers that wait, on a thread of its own: however many there are, the loop only leaves a list of them. Between two rounds it rests, so that
-//! a busy run wakes its readers now and then and not for every event, and the longer the more of them there are: a thousand have what
-//! is new fifty times a second, and do not take all cores from those who work.
+//! Wakes waiting readers on a thread of its own, so that the loop only leaves a list of them,
+//! however many there are. The thread pauses after each batch, and longer after a large one. A busy
+//! run thus wakes its readers from time to time and not for every event: a thousand readers get new
+//! events fifty times a second, and don't take all cores from the tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +9,18 @@ use std::time::Duration;
 use crate::activity::sleeper::Sleeper;
 use tiffany_log::sync::{Condvar, Mutex};
 
-/// How long it rests after it has woken somebody...
+/// How long the thread pauses after it has woken readers...
 const REST: Duration = Duration::from_micros(300);
-/// ...and how much longer for each of them: about twice what a reader needs to pass on what it has read.
+/// ...and how much longer for each of them: about twice what a reader needs to pass on what it has
+/// read.
 const REST_EACH: Duration = Duration::from_micros(20);
-/// Nobody waits longer than this.
+/// The longest pause.
 const MAX_REST: Duration = Duration::from_millis(50);
 
-/// How long its thread waits for more.
+/// How long the thread waits for more before it ends.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Those who are to be woken, and the thread that does it.
+/// The readers that are to be woken, and the thread that wakes them.
 #[derive(Default)]
 pub(crate) struct WakerThread {
     queue: Mutex<Queue>,
@@ -28,13 +30,13 @@ pub(crate) struct WakerThread {
 #[derive(Default)]
 struct Queue {
     sleepers: Vec<Arc<Sleeper>>,
-    /// Its thread runs; it waits for somebody to be woken.
+    /// Whether the thread runs.
     is_served: bool,
     is_waiting: bool,
 }
 
 impl WakerThread {
-    /// Lets all of these be woken.
+    /// Has all of these readers woken.
     pub(crate) fn wake(self: &Arc<WakerThread>, sleepers: &mut Vec<Arc<Sleeper>>) {
         let mut queue = self.queue.lock();
         queue.sleepers.append(sleepers);
@@ -50,7 +52,7 @@ impl WakerThread {
         let crier = Arc::clone(self);
         let thread = std::thread::Builder::new().name("tiffany-pal".into());
         if thread.spawn(move || crier.serve()).is_err() {
-            // Nobody else will; the next time it is tried again.
+            // No other thread will wake them; the next call tries again.
             let mut queue = self.queue.lock();
             queue.is_served = false;
             let sleepers = std::mem::take(&mut queue.sleepers);
@@ -83,7 +85,7 @@ impl WakerThread {
     }
 }
 
-/// How long it rests after so many were woken.
+/// The pause after this number of readers was woken.
 fn rest_after(woken: usize) -> Duration {
     let each = REST_EACH.saturating_mul(u32::try_from(woken).unwrap_or(u32::MAX));
     (REST + each).min(MAX_REST)

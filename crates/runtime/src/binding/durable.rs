@@ -1,4 +1,4 @@
-//! Durable runs for another language: runs by their identity, steps whose results are JSON already.
+//! Durable runs for another language: runs by UUID, and steps whose results are JSON already.
 
 use std::future::Future;
 use std::panic::Location;
@@ -27,20 +27,22 @@ use tiffany_records::value::Json;
 use tiffany_records::value::plain::marked;
 
 impl Builder {
-    /// The language of functions that are not registered, and of what is said about durable runs.
+    /// Sets the language of functions that are not registered, which also formats messages about
+    /// durable runs.
     pub fn language(mut self, language: Rc<dyn Language>) -> Builder {
         self.registry.language = Some(language);
         self
     }
 }
 
-/// A durable run by its identity, whether there is one or not.
+/// A durable run by its UUID, whether it exists or not.
 pub fn durable_run<T>(uuid: Uuid) -> DurableRun<T> {
     DurableRun::of(uuid)
 }
 
-/// Drives all runs until this one is over and its end is safe in the log, or until `stop` says so, which is asked after every wait and
-/// every few turns. `None`: it is not over. The value is JSON.
+/// Drives all runs until this one is finished and its outcome is durable, or until `stop` returns
+/// true, which is called after every wait and every few turns. Returns `None` if the run is not
+/// finished. The value is JSON.
 #[track_caller]
 pub fn wait_for(
     runtime: &mut Runtime,
@@ -55,18 +57,18 @@ pub fn wait_for(
     }
 }
 
-/// Whether a durable run is not over yet, or its end is not safe in the log.
+/// Whether a durable run is not finished yet, or its outcome is not durable.
 pub fn is_live(runtime: &Runtime, run: Uuid) -> bool {
     runtime.is_live(run)
 }
 
-/// The same way to a log, for values that the codec of the language made.
+/// The same control, for values that the codec of the language made.
 pub fn encoded(control: Control) -> Control {
     control.encoded()
 }
 
-/// The plain JSON inside a value that came from outside the program, in which nothing is a tag; `None` if a codec made the value, or if it has no names that look like
-/// tags.
+/// The plain JSON inside a value that came from outside the program, in which nothing is a tag.
+/// `None` if a codec made the value, or if no name in it looks like a tag.
 pub fn plain(json: &str) -> Option<&str> {
     marked(json)
 }
@@ -80,7 +82,7 @@ pub fn settle_durable(
     control.settled(None, promise, result)
 }
 
-/// The same for a promise of a fork, which is named.
+/// Settles a promise of this fork with JSON, or with an error as it is.
 pub fn settle_durable_in(
     control: &mut Control,
     run: Uuid,
@@ -90,7 +92,7 @@ pub fn settle_durable_in(
     control.settled(Some(run), promise, result)
 }
 
-/// Forks a run at a record, and gives the fork's identity and its id.
+/// Forks a run at a record, and returns the UUID and the id of the fork.
 pub fn fork(
     runtime: &mut Runtime,
     parent: Uuid,
@@ -100,7 +102,7 @@ pub fn fork(
     runtime.fork_named(parent, at, fork)
 }
 
-/// The same from outside.
+/// Forks a run at a record through a control, and returns the UUID and the id of the fork.
 pub fn fork_by(
     control: &mut Control,
     parent: Uuid,
@@ -110,12 +112,12 @@ pub fn fork_by(
     control.fork_named(parent, at, fork)
 }
 
-/// A fork that is answered with an error as it is.
+/// A fork in which the changed answer is this error.
 pub fn failing(fork: Fork, error: TaskError) -> Fork {
     fork.fail_with(error)
 }
 
-/// A step whose work is done on a thread and gives JSON.
+/// A step whose work runs on a thread and returns JSON.
 #[track_caller]
 pub fn step(
     name: &'static str,
@@ -125,7 +127,7 @@ pub fn step(
     Step::new(name, StepJob::Blocking(Arc::new(work)))
 }
 
-/// A step whose work is a future of another runtime and gives JSON.
+/// A step whose work is a future of another runtime and returns JSON.
 #[track_caller]
 pub fn step_elsewhere<F, R>(name: &'static str, spawner: &Spawner, work: F) -> Step<()>
 where
@@ -139,17 +141,18 @@ where
     Step::new(name, StepJob::Elsewhere(spawner.clone(), Arc::new(work)))
 }
 
-/// The same step, done in a transaction of the user's own database: see [`step_transactional`](crate::calls::step::step_transactional).
+/// Makes the step transactional: it is done in a transaction of the user's own database. See
+/// [`step_transactional`](crate::calls::step::step_transactional).
 pub fn transactional(step: Step<()>) -> Step<()> {
     step.transactional()
 }
 
-/// The same step, with the call as the language has it, for its handlers.
+/// Attaches the call as the language has it, for the language's handlers.
 pub fn with_origin(step: Step<()>, origin: Origin) -> Step<()> {
     step.with_origin(origin)
 }
 
-/// Makes a step with this input, which is JSON, at this line. Its answer is JSON.
+/// The call of a step with this JSON input, at this line. Its reply is JSON.
 pub fn make_step(step: Step<()>, input: String, at: Option<Site>) -> TryCall<Reply> {
     let step = step.input_json(input);
     match at {
@@ -181,7 +184,7 @@ pub fn asking(
     }
 }
 
-/// Begins the run anew with this input, which is JSON: see [`continue_as`](crate::durable::continue_as).
+/// Starts the run again with this JSON input: see [`continue_as`](crate::durable::continue_as).
 #[track_caller]
 pub fn continue_as(input: &str) -> TryCall<Reply> {
     continue_with(input)
@@ -192,19 +195,20 @@ pub fn worth_another_attempt(error: TaskError) -> StepError {
     StepError::passing(error)
 }
 
-/// Lets this run answer a question, JSON to JSON, to its end or until another takes its place.
+/// Registers an answer to a question of this run, from JSON to JSON, until the run ends or another
+/// one replaces it.
 #[track_caller]
 pub fn answer_question(
     name: &str,
     answer: impl Fn(&str) -> Result<String, String> + 'static,
 ) -> Result<(), TaskError> {
     let answering = answer_json(name, move |input| answer(input).map_err(TaskError::failed))?;
-    // It is taken away with its run.
+    // It is removed with its run.
     std::mem::forget(answering);
     Ok(())
 }
 
-/// Shows what the work of a step shows to those who watch.
+/// Shows something to watchers from the work of a step.
 pub fn show(attempt: &Attempt, shown: Shown) {
     attempt.show(shown.what, shown.message);
 }

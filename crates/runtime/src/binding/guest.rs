@@ -1,4 +1,5 @@
-//! A runtime as the guest of another loop: it goes on for a while when it is let, and says what to wake it for.
+//! A runtime as the guest of another event loop: it runs for a while when it is called, and returns
+//! what it waits for.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::panic::Location;
@@ -14,21 +15,23 @@ use tiffany_records::RunError;
 /// What a guest waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// What was asked for is over.
+    /// Nothing: what was to be done is finished.
     Over,
-    /// Nothing: somebody is ready.
+    /// Nothing: a task is ready.
     Ready,
-    /// Until its [`descriptor`] can be read, and no longer than this.
+    /// Until its [`descriptor`] is readable, and no longer than this.
     Wait(Option<Duration>),
 }
 
-/// What another loop watches for a runtime: when it can be read, there is something to go on with.
+/// The descriptor that another loop watches for a runtime: when it is readable, the runtime has
+/// work.
 pub fn descriptor(runtime: &Runtime) -> RawFd {
     runtime.host.reactor.borrow().as_fd().as_raw_fd()
 }
 
-/// Drives all runs for so many rounds, or until nobody is ready, or until `is_over` says so. It never waits. While it rests, a letter from
-/// another thread rings the bell, and that makes its descriptor readable.
+/// Drives all runs for this number of rounds, until no task is ready, or until `is_over` returns
+/// true. It never waits. Between calls, a message from another thread rings the bell, and that
+/// makes the descriptor readable.
 #[track_caller]
 pub fn go_on(
     runtime: &mut Runtime,
@@ -56,7 +59,8 @@ pub fn go_on(
             None if is_over(runtime) => return Ok(Rest::Over),
             None => {
                 let Some(timeout) = runtime.rest()? else { continue };
-                // What is there already is found by looking; of what comes later the bell and the descriptors tell.
+                // Events that are there already are found by polling; the bell and the descriptors
+                // report later ones.
                 runtime.poll_descriptors(Some(Duration::ZERO))?;
                 if runtime.is_quiet() && runtime.host.inbox.may_sleep() {
                     let timeout = runtime.host.reactor.borrow().longest_wait(timeout);
@@ -69,12 +73,13 @@ pub fn go_on(
     Ok(if is_over(runtime) { Rest::Over } else { Rest::Ready })
 }
 
-/// The durable runs that may not be [live](crate::binding::durable::is_live) any more, since this was asked before; `None`: any may not.
+/// The durable runs that may have stopped being [live](crate::binding::durable::is_live) since the
+/// last call; `None`: any of them may.
 pub fn settled(runtime: &mut Runtime) -> Option<Vec<Uuid>> {
     runtime.take_settled()
 }
 
-/// Whether a run is over.
+/// Whether a run is finished.
 pub fn is_over(runtime: &Runtime, run: tiffany_kernel::RunId) -> bool {
     runtime.is_over(run)
 }

@@ -8,13 +8,14 @@ use crate::runtime::RunHandle;
 use crate::testing::TestScheduler;
 use tiffany_records::RunError;
 
-/// Starts a run of any coroutine.
+/// Starts a run with any coroutine as its root.
 #[track_caller]
 pub fn start_test(test: &mut TestScheduler, root: BoxCoroutine) -> RunHandle<Value> {
     test.start_coroutine(root)
 }
 
-/// Runs a run to its end, with the clock jumping ahead whenever all are idle, or until `stop` says so. `None`: it is not over.
+/// Runs a run until it is finished, with the clock jumping ahead whenever no task is ready, or
+/// until `stop` returns true. Returns `None` if the run is not finished.
 #[track_caller]
 pub fn finish_test(
     test: &mut TestScheduler,

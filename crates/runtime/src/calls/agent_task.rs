@@ -1,5 +1,5 @@
-//! State machines as tasks: a value with a `poll` method instead of an `async` block. Their whole state
-//! is in the value, so it can be looked at, saved and restored.
+//! State machines as tasks: a value with a `poll` method instead of an `async` block. The whole
+//! state is in the value, so it can be inspected, saved and restored.
 
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
@@ -21,9 +21,9 @@ use crate::host::panics::panic_error;
 
 /// A task written as a state machine.
 ///
-/// `poll` is called when the task has its turn. It looks at the answer to its last call, changes its
-/// state, and says what it wants next. [`TaskStatus`] has a function for each of the usual calls, and
-/// [`TaskContext`] one for its answer.
+/// `poll` is called when the task has its turn. It reads the reply to its last call, changes its
+/// state, and returns what it wants next. [`TaskStatus`] has a function for each of the usual
+/// calls, and [`TaskContext`] one for its reply.
 ///
 /// ```
 /// use std::time::Duration;
@@ -91,14 +91,14 @@ use crate::host::panics::panic_error;
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
 pub trait AgentTask {
-    /// What it returns in the end.
+    /// The type of its value.
     type Output: 'static;
 
-    /// Goes on as far as it can without waiting.
+    /// Runs as far as possible without waiting.
     fn poll(&mut self, ctx: &mut TaskContext<'_>) -> TaskStatus<Self::Output>;
 
-    /// Cleans up after a cancellation, with calls if need be: polled like `poll`, until it answers
-    /// `Completed` or `Failed`. By default there is nothing to do.
+    /// Cleans up after a cancellation, with calls if necessary: it is polled like `poll`, until it
+    /// returns `Completed` or `Failed`. By default it does nothing.
     fn cancel(&mut self, ctx: &mut TaskContext<'_>) -> TaskStatus<()> {
         let _ = ctx;
         TaskStatus::Completed(())
@@ -107,23 +107,23 @@ pub trait AgentTask {
 
 /// What a state machine wants next.
 pub enum TaskStatus<T> {
-    /// To have another turn, after the others.
+    /// Another turn, after the other tasks.
     Ready,
-    /// The answer to this call.
+    /// The reply to this call.
     Waiting(SystemCall),
-    /// Nothing: this is its value.
+    /// Nothing: it ends with this value.
     Completed(T),
-    /// Nothing: this is its error.
+    /// Nothing: it ends with this error.
     Failed(TaskError),
 }
 
 impl<T> TaskStatus<T> {
-    /// To sleep for so long.
+    /// Sleeps for this duration.
     pub fn sleep(duration: Duration) -> TaskStatus<T> {
         TaskStatus::Waiting(SystemCall::Sleep(duration))
     }
 
-    /// The end of a task, or the value of a promise: [`TaskContext::output`].
+    /// Waits for a task or a promise: [`TaskContext::output`].
     pub fn wait<W: Waitable>(on: &W) -> TaskStatus<T> {
         // The handle stays with the state machine.
         let claim = match W::claim() {
@@ -133,45 +133,46 @@ impl<T> TaskStatus<T> {
         TaskStatus::Waiting(SystemCall::Wait(on.target(), claim))
     }
 
-    /// The next message of a channel: [`TaskContext::message`].
+    /// Receives the next message of a channel: [`TaskContext::message`].
     pub fn receive<M>(from: &Receiver<M>) -> TaskStatus<T> {
         TaskStatus::Waiting(SystemCall::Receive(from.object()))
     }
 
-    /// To send a message, with room for it: [`TaskContext::done`] tells whether the receiver is gone.
+    /// Sends a message, and waits while the channel is full: [`TaskContext::done`] reports whether
+    /// the receiver is gone.
     pub fn send<M: 'static>(to: &Sender<M>, message: M) -> TaskStatus<T> {
         TaskStatus::Waiting(SystemCall::Send(to.object(), Value::new(message)))
     }
 
-    /// A permit of a semaphore: [`TaskContext::permit`].
+    /// Acquires a permit of a semaphore: [`TaskContext::permit`].
     pub fn acquire(semaphore: &Semaphore) -> TaskStatus<T> {
         TaskStatus::acquire_many(semaphore, 1)
     }
 
-    /// So many permits at once: [`TaskContext::permit`].
+    /// Acquires several permits at once: [`TaskContext::permit`].
     pub fn acquire_many(semaphore: &Semaphore, permits: usize) -> TaskStatus<T> {
         TaskStatus::Waiting(SystemCall::Acquire(semaphore.object(), permits))
     }
 
-    /// A new task, made by `spawn`, `try_spawn` or `spawn_agent`: [`TaskContext::task`].
+    /// Spawns a task, prepared with `spawn`, `try_spawn` or `spawn_agent`: [`TaskContext::task`].
     pub fn spawn<R>(task: Spawn<R>) -> TaskStatus<T> {
         TaskStatus::Waiting(task.into_call())
     }
 
-    /// The answer to a call of the user's own: [`TaskContext::answer`].
+    /// Makes a custom call: [`TaskContext::answer`].
     pub fn call<C: CustomCall>(request: C) -> TaskStatus<T> {
         TaskStatus::Waiting(SystemCall::Custom(C::NAME, Value::new(request)))
     }
 }
 
-/// What a state machine has at its turn.
+/// The context of a state machine in its turn.
 ///
-/// An answer that it does not take goes back, if it is something: a message to the front of its channel, a
-/// permit to its semaphore.
+/// Whatever the state machine does not take from a reply is returned: a message to the front of its
+/// channel, a permit to its semaphore.
 pub struct TaskContext<'a> {
     tid: Tid,
     port: &'a Port,
-    /// The call that was answered, as long as nobody has taken the answer.
+    /// The call that was answered, until its reply is taken.
     answered: Option<CallId>,
 }
 
@@ -181,7 +182,7 @@ impl TaskContext<'_> {
         self.tid
     }
 
-    /// The answer to the last call, decoded. Without one it is `()`.
+    /// The reply to the last call, decoded. If there was no call, it is `()`.
     pub fn reply<R, D: Decode<R>>(&mut self) -> Result<R, TaskError> {
         match self.any_reply() {
             Reply::Error(error) => Err(error),
@@ -189,38 +190,38 @@ impl TaskContext<'_> {
         }
     }
 
-    /// The answer to the last call as it is. Without one it is nothing.
+    /// The reply to the last call, not decoded. If there was no call, it is `Unit`.
     pub(crate) fn any_reply(&mut self) -> Reply {
         let reply = self.answered.take().and_then(|call| self.port.take_reply(call));
         reply.unwrap_or(Reply::Unit)
     }
 
-    /// Whether the last call went well, if it gives nothing else.
+    /// Whether the last call succeeded, for calls without a value.
     pub fn done(&mut self) -> Result<(), TaskError> {
         self.reply::<(), Direct>()
     }
 
-    /// What [`TaskStatus::wait`] waited for.
+    /// The result of [`TaskStatus::wait`].
     pub fn output<W: Waitable>(&mut self, _: &W) -> Result<W::Output, TaskError> {
         self.reply::<Value, Direct>().and_then(W::output)
     }
 
-    /// The message, or `None` when all senders are gone.
+    /// The received message, or `None` if all senders are gone.
     pub fn message<M: 'static>(&mut self, _: &Receiver<M>) -> Result<Option<M>, TaskError> {
         self.reply::<Option<M>, Received>()
     }
 
-    /// The permits that were asked of this semaphore. They go back when this is dropped.
+    /// The permits that were acquired from this semaphore. Dropping them returns them.
     pub fn permit(&mut self, semaphore: &Semaphore) -> Result<Permit, TaskError> {
         self.reply::<Permits, Direct>().map(|permits| semaphore.permit(permits))
     }
 
-    /// The task that was started.
+    /// The task that was spawned.
     pub fn task<T>(&mut self) -> Result<Task<T>, TaskError> {
         self.reply::<TaskRef, Direct>().map(Task::new)
     }
 
-    /// The answer to a call of the user's own.
+    /// The answer to a custom call.
     pub fn answer<C: CustomCall>(&mut self) -> Result<C::Answer, TaskError> {
         self.reply::<C::Answer, Moved>()
     }
@@ -228,7 +229,7 @@ impl TaskContext<'_> {
 
 /// A state machine as a coroutine.
 pub(crate) struct StateMachine<A> {
-    /// Dropped where a panic in it is caught.
+    /// Dropped where a panic in its `drop` is caught.
     agent: Option<A>,
     call: Option<(CallId, CallKind)>,
     at: &'static Location<'static>,
@@ -240,12 +241,12 @@ impl<A> StateMachine<A> {
         StateMachine { agent: Some(agent), call: None, at: Location::caller() }
     }
 
-    /// The state machine itself, unless it is over.
+    /// The state machine, unless it has ended.
     pub(crate) fn agent(&self) -> Option<&A> {
         self.agent.as_ref()
     }
 
-    /// One turn: poll, and make the call it asks for.
+    /// Runs one turn: polls the state machine, and makes the call that it asks for.
     fn turn<T: 'static>(
         &mut self,
         port: &Port,
@@ -284,7 +285,7 @@ impl<A> StateMachine<A> {
     }
 }
 
-/// An answer that was not taken: what has an owner goes back to where it came from.
+/// Returns what was in a reply that was not taken to where it came from.
 fn give_back(port: &Port, call: CallId, kind: CallKind) {
     use CallKind::*;
     match (kind, port.task()) {
@@ -305,7 +306,7 @@ fn give_back(port: &Port, call: CallId, kind: CallKind) {
 }
 
 impl<A> StateMachine<A> {
-    /// Drops the agent; a panic in that is the task's and not the loop's.
+    /// Drops the agent. A panic in that is an error of the task and doesn't reach the loop.
     fn drop_agent(&mut self) -> Result<(), TaskError> {
         let agent = self.agent.take();
         catch_unwind(AssertUnwindSafe(|| drop(agent)))
@@ -315,7 +316,7 @@ impl<A> StateMachine<A> {
 
 impl<A> Drop for StateMachine<A> {
     fn drop(&mut self) {
-        // Its cleanup was cut short, or it failed before. The panic hook has shown the panic.
+        // Its cleanup was cut short, or it failed before. The panic hook has reported the panic.
         let _ = self.drop_agent();
     }
 }
@@ -334,5 +335,5 @@ impl<A: AgentTask> Coroutine for StateMachine<A> {
     }
 }
 
-/// The agent itself is never pinned.
+/// The agent is never pinned.
 impl<A> Unpin for StateMachine<A> {}

@@ -1,5 +1,6 @@
-//! Approvals: a task asks a person, and waits for the answer. This file is what a task sees of it; `ruling.rs` is what the
-//! person says, `open.rs` the questions that a runtime has open.
+//! Approvals: a task asks a person, and waits for the answer. This file is the task's side;
+//! `request/approval.rs` in `records` has the answer, `runtime/approvals.rs` the open questions of
+//! a runtime.
 
 use std::future::IntoFuture;
 use std::panic::Location;
@@ -13,14 +14,16 @@ use crate::calls::written::Written;
 use tiffany_records::request::{Approval, Question};
 use tiffany_records::value::encode;
 
-/// The choices of a question that is given none.
+/// The choices of a question without choices of its own.
 const YES_OR_NO: [&str; 2] = ["yes", "no"];
 
-/// Asks a person, and waits for the answer: for days if need be, and over restarts.
+/// Asks a person a question, and waits for the answer, for days if necessary and across restarts.
 ///
-/// The question is open until a person decides it: with `tiffany approve`, by
-/// [`Control::resolve`](crate::control::Control::resolve) or [`Runtime::resolve`](crate::runtime::Runtime::resolve). The first answer holds. A rejection is an
-/// answer and no error, unless that is asked for by [`granted`](Approval::granted). If nobody answers in [time](Approve::timeout), that is the error
+/// The question stays open until a person answers it: with `tiffany approve`,
+/// [`Control::resolve`](crate::control::Control::resolve) or
+/// [`Runtime::resolve`](crate::runtime::Runtime::resolve). The first answer counts. A rejection is
+/// an answer and not an error, unless [`granted`](Approval::granted) is called on it. If the
+/// [timeout](Approve::timeout) passes without an answer, the error is
 /// [`ApprovalTimedOut`](crate::ErrorKind::ApprovalTimedOut).
 ///
 /// ```
@@ -63,26 +66,28 @@ pub struct Approve {
 }
 
 impl Approve {
-    /// What can be chosen, at least two different texts; `yes` and `no` unless it is said. The last one is the rejection.
+    /// Sets the choices: at least two different texts, `yes` and `no` by default. The last one is
+    /// the rejection.
     pub fn choices<C: Into<String>>(mut self, choices: impl IntoIterator<Item = C>) -> Approve {
         self.question.choices = choices.into_iter().map(Into::into).collect();
         self
     }
 
-    /// What the person has to see to decide. A resumed run that shows something else is told so, as with the question and the choices: an
-    /// answer holds for what was seen.
+    /// Sets the data that the person needs for the decision. If a resumed run asks with another
+    /// payload, question or choices, that is an error: an answer is valid only for what the person
+    /// saw.
     pub fn payload(mut self, payload: &impl Serialize) -> Approve {
         self.payload = Some(encode(payload));
         self
     }
 
-    /// How long an answer is waited for; without this, for ever.
+    /// Sets how long the task waits for an answer; without a timeout it waits forever.
     pub fn timeout(mut self, timeout: Duration) -> Approve {
         self.timeout = Some(timeout);
         self
     }
 
-    /// The call, whose answer is read in any way.
+    /// The call, with any decoding of its reply.
     pub(crate) fn into_call<R, D>(self) -> TryCall<R, D> {
         let Approve { question, payload, timeout, at } = self;
         let about = question.check().and_then(|()| encode(&question));

@@ -1,5 +1,5 @@
-//! A system call as a future: it leaves its request in the port when first polled and takes the reply
-//! at a later poll. Dropped in between, it is withdrawn.
+//! A system call as a future. It leaves its request in the port when it is first polled and takes
+//! the reply at a later poll. If it is dropped in between, the call is withdrawn.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -16,15 +16,16 @@ use tiffany_kernel::{
 use crate::calls::context;
 use crate::calls::waker::is_task_waker;
 
-/// A call that can hardly go wrong. If it does after all (a limit, a handler that refuses), the task
-/// ends with that error at this line; [`checked`](Call::checked) gives it to the caller instead.
+/// A call that rarely fails. If it does (because of a limit, or a handler that refuses it), the
+/// task ends with that error at this line; [`checked`](Call::checked) returns the error to the
+/// caller instead.
 #[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Call<R, D = Direct> {
     raw: RawCall,
     reply: PhantomData<fn() -> (R, D)>,
 }
 
-/// A call that can go wrong in ways its caller should think of.
+/// A call that can fail in ways that its caller should handle.
 #[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct TryCall<R, D = Direct> {
     raw: RawCall,
@@ -37,13 +38,13 @@ impl<R, D> Call<R, D> {
         Call { raw: RawCall::new(call), reply: PhantomData }
     }
 
-    /// A call whose arguments have no meaning.
+    /// A call with invalid arguments.
     #[track_caller]
     pub(crate) fn bad(kind: CallKind, error: TaskError) -> Call<R, D> {
         Call { raw: RawCall::bad_call(kind, error), reply: PhantomData }
     }
 
-    /// The same call, with its error as a result.
+    /// The call with its error as a result.
     ///
     /// ```
     /// use tiffany::{ErrorKind, sleep};
@@ -66,7 +67,7 @@ impl<R, D> TryCall<R, D> {
         TryCall { raw: RawCall::new(call), reply: PhantomData }
     }
 
-    /// A call whose arguments have no meaning, made on behalf of that line.
+    /// A call with invalid arguments, made on behalf of that line.
     pub(crate) fn bad_at(
         kind: CallKind,
         error: TaskError,
@@ -76,7 +77,7 @@ impl<R, D> TryCall<R, D> {
         TryCall { raw: RawCall { pending, kind, request: Request::Bad(error) }, reply: PhantomData }
     }
 
-    /// The call itself, for who makes it in another way than by awaiting it.
+    /// The request, for code that makes the call without awaiting it.
     pub(crate) fn into_request(self) -> Result<SystemCall, TaskError> {
         match self.raw.request {
             Request::New(call) => Ok(call),
@@ -85,7 +86,7 @@ impl<R, D> TryCall<R, D> {
         }
     }
 
-    /// A call made on behalf of another line than the one that makes it.
+    /// A call that is made on behalf of another line.
     pub(crate) fn new_at(call: SystemCall, at: &'static Location<'static>) -> TryCall<R, D> {
         TryCall { raw: RawCall::new_at(call, at), reply: PhantomData }
     }
@@ -118,7 +119,7 @@ impl<R, D: Decode<R>> Future for TryCall<R, D> {
     }
 }
 
-/// Ends the task with an error that nobody in it catches.
+/// Ends the task with an error that can't be caught in it.
 #[cold]
 pub(crate) fn throw<R>(error: TaskError) -> Poll<R> {
     context::with(|context| match context.port.task() {
@@ -128,7 +129,7 @@ pub(crate) fn throw<R>(error: TaskError) -> Poll<R> {
     Poll::Pending
 }
 
-/// Puts into a call what is drawn when it is made, and not before: a replay counts that.
+/// Draws the random parts of a call when it is made, and not before: a replay counts them.
 pub(crate) fn complete(call: &mut SystemCall) {
     if let SystemCall::CreateExternalPromise(uuid) | SystemCall::NewUuid(uuid) = call {
         *uuid = context::current().draw_uuid();
@@ -141,11 +142,11 @@ pub(crate) fn complete(call: &mut SystemCall) {
     }
 }
 
-/// A call that was made or is about to be: what the futures of all calls have in common.
+/// A call that was made or is about to be made. The futures of all calls contain one.
 pub(crate) struct Pending {
-    /// The call's number, once it is made and while it is not answered; or 0.
+    /// The call's number, from when it is made until it is answered; otherwise 0.
     id: CallId,
-    /// Who made it, once it is made.
+    /// The task that made it, once it is made.
     maker: TaskRef,
     combined: bool,
     at: &'static Location<'static>,
@@ -165,7 +166,7 @@ impl Pending {
         Pending { id: NOT_MADE, maker: TaskRef::NONE, combined: false, at }
     }
 
-    /// Makes the call when first polled. Once it is answered, the port has its reply for the taking.
+    /// Makes the call when first polled. Once it is answered, the reply can be taken from the port.
     #[inline]
     pub(crate) fn poll(
         &mut self,
@@ -194,7 +195,7 @@ impl Pending {
         Poll::Ready(port)
     }
 
-    /// Polled through a combinator, a call keeps that one's waker.
+    /// Keeps the waker of the combinator through which the call was polled.
     #[inline]
     fn keep_waker(&mut self, context: &context::Context, waker: &Waker) {
         if !is_task_waker(waker) {
@@ -203,7 +204,7 @@ impl Pending {
         }
     }
 
-    /// Gives the reply its type. Errors of the host are told where they happened.
+    /// Converts the reply to its type. Errors of the host get the line of the call.
     #[inline]
     pub(crate) fn read<R, D: Decode<R>>(
         &self,
@@ -216,7 +217,7 @@ impl Pending {
         }
     }
 
-    /// Takes the reply of a call that has nothing to tell but that it is done.
+    /// Takes the reply of a call that only says that it is done.
     #[inline]
     pub(crate) fn done(&self, port: &Port, kind: CallKind) -> Result<(), TaskError> {
         match port.take_done() {
@@ -236,12 +237,12 @@ impl Pending {
         error
     }
 
-    /// Takes a call back that was not answered, or whose answer was not taken.
+    /// Withdraws a call that was not answered, or whose reply was not taken.
     #[cold]
     fn withdraw(&mut self) {
         let context = context::current();
         context.port.withdraw(self.maker, self.id);
-        // Another task may have a call of this number, if it is of another run.
+        // A task of another run may have a call with this number.
         if self.combined && context.port.is_running(self.maker) {
             context.keep_waker(self.id, None);
         }
@@ -316,7 +317,7 @@ pub(crate) struct RawCall {
 
 enum Request {
     New(SystemCall),
-    /// It has no meaning, so it is never made.
+    /// The arguments are invalid, so the call is never made.
     Bad(TaskError),
     Made,
 }
@@ -331,7 +332,7 @@ impl RawCall {
         RawCall { pending: Pending::new_at(at), kind: call.kind(), request: Request::New(call) }
     }
 
-    /// A call whose arguments have no meaning: it fails without being made.
+    /// A call with invalid arguments: it fails without being made.
     #[track_caller]
     fn bad_call(kind: CallKind, error: TaskError) -> RawCall {
         RawCall { pending: Pending::new(), kind, request: Request::Bad(error) }
@@ -358,27 +359,27 @@ impl RawCall {
     }
 }
 
-/// How the reply to a call becomes a value of type `R`.
+/// The conversion of a reply to a value of type `R`.
 pub trait Decode<R> {
-    /// The reply as that type.
+    /// Converts the reply.
     fn decode(reply: Reply) -> Result<R, TaskError>;
 }
 
-/// The reply is of that type.
+/// The reply has that type itself.
 pub struct Direct;
 
 /// The reply is a value, which moves to the caller.
 pub struct Moved;
 
-/// The reply is a value, which others may have too.
+/// The reply is a value that is shared.
 pub struct Cloned;
 
 /// The reply is a value or nothing.
 pub struct Optional;
 
-/// A type that is a reply of its own.
+/// A type that a reply can have.
 pub trait FromReply: Sized {
-    /// The reply as this type.
+    /// Converts the reply to this type.
     fn from_reply(reply: Reply) -> Result<Self, TaskError>;
 }
 
@@ -410,19 +411,19 @@ impl<R: Clone + 'static> Decode<Option<R>> for Optional {
     }
 }
 
-/// The error for a reply of another kind than the call's: some handler gave it.
+/// The error for a reply of the wrong kind, which only a handler can give.
 #[cold]
 pub(crate) fn unexpected<R>(wanted: &str) -> Result<R, TaskError> {
     let message = format!("the answer to this call is no {wanted}; look at the handlers");
     Err(TaskError::new(ErrorKind::WrongType, message))
 }
 
-/// A value that a handler gave instead of the kernel, as the type the call has.
+/// Converts a value that a handler gave instead of the kernel to the type of the call.
 pub(crate) fn typed<T: 'static>(value: Value) -> Result<T, TaskError> {
     value.take::<T>().map_err(|value| wrong_type::<T>(&value))
 }
 
-/// A value that others may have too.
+/// Converts a shared value.
 pub(crate) fn cloned<T: Clone + 'static>(value: Value) -> Result<T, TaskError> {
     value.get().map_err(|wrong| TaskError::new(ErrorKind::WrongType, wrong.to_string()))
 }

@@ -9,20 +9,20 @@ use tiffany_kernel::{ObjectRef, Release, Reply, SystemCall, TaskError, Value};
 use crate::calls::call::{Call, Decode, FromReply, TryCall, typed, unexpected};
 use crate::calls::context;
 
-/// The sending side of a channel. The channel ends when all clones are dropped.
+/// The sending side of a channel. The channel is closed when all clones are dropped.
 pub struct Sender<T> {
     object: ObjectRef,
     value: PhantomData<Rc<T>>,
 }
 
-/// The receiving side of a channel. Clones share it, as the workers of a pool do.
+/// The receiving side of a channel. Clones share the messages, like the workers of a pool.
 pub struct Receiver<T> {
     object: ObjectRef,
     value: PhantomData<Rc<T>>,
 }
 
-/// A new channel with room for so many messages; senders wait for room. With no room at all, a message
-/// passes from hand to hand.
+/// Creates a channel with this capacity; senders wait while it is full. With a capacity of zero, a
+/// sender waits for its receiver.
 ///
 /// ```
 /// use tiffany::{channel, spawn};
@@ -49,7 +49,7 @@ pub fn channel<T: 'static>(capacity: usize) -> Call<(Sender<T>, Receiver<T>)> {
     Call::new(SystemCall::CreateChannel(Some(capacity)))
 }
 
-/// A new channel whose senders never wait.
+/// Creates a channel whose senders never wait.
 #[track_caller]
 pub fn unbounded_channel<T: 'static>() -> Call<(Sender<T>, Receiver<T>)> {
     Call::new(SystemCall::CreateChannel(None))
@@ -68,7 +68,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T: 'static> Sender<T> {
-    /// Sends a message, waiting for room. An error means that the receiver is gone.
+    /// Sends a message, and waits while the channel is full. Fails if the receiver is gone.
     #[track_caller]
     pub fn send(&self, message: T) -> TryCall<()> {
         TryCall::new(SystemCall::Send(self.object, Value::new(message)))
@@ -83,7 +83,7 @@ impl<T: 'static> Receiver<T> {
     }
 }
 
-/// The reply is a message, or the end of them.
+/// The reply is a message, or says that there are no more.
 pub struct Received;
 
 impl<T: 'static> Decode<Option<T>> for Received {
@@ -115,7 +115,7 @@ impl<T> Clone for Sender<T> {
     }
 }
 
-/// Clones take from the same queue: each message goes to one of them.
+/// Clones receive from the same queue: each message goes to one of them.
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Receiver<T> {
         context::release(Release::RetainReceiver(self.object));

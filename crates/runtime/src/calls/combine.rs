@@ -1,5 +1,5 @@
 //! Several futures in one task: all of them, the first of them, or one with a time limit. They are
-//! polled in the order they are written, so the outcome is the same every time.
+//! polled in the order in which they are written, so that the outcome is always the same.
 
 use std::future::{Future, poll_fn};
 use std::panic::Location;
@@ -12,7 +12,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 use crate::calls::context;
 use crate::calls::sys::sleep;
 
-/// Waits for all of the futures and gives their outputs as a tuple.
+/// Waits for all of the futures and returns their outputs as a tuple.
 ///
 /// ```
 /// use tiffany::{get_tid, join, now};
@@ -56,8 +56,8 @@ macro_rules! __join {
     };
 }
 
-/// Waits for the first of the futures, in the order they are written, and runs its arm. The others are
-/// dropped, which withdraws their calls.
+/// Waits for the first of the futures, in the order in which they are written, and runs its arm.
+/// The others are dropped, which withdraws their calls.
 ///
 /// ```
 /// use tiffany::{promise, select, sleep};
@@ -108,14 +108,14 @@ macro_rules! __select {
     };
 }
 
-/// One of two.
+/// The output of the first or of the second future.
 #[doc(hidden)]
 pub enum Either<A, B> {
     First(A),
     Second(B),
 }
 
-/// The first of two futures to be ready; if both are, the first written.
+/// Waits for the first of two futures; if both are ready, the one written first.
 #[doc(hidden)]
 pub async fn either<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
     let (mut first, mut second) = (pin!(first), pin!(second));
@@ -128,7 +128,7 @@ pub async fn either<A: Future, B: Future>(first: A, second: B) -> Either<A::Outp
     .await
 }
 
-/// Gives a future so much time. When that is over the future is dropped, and the error is TFY0028.
+/// Limits how long a future may take. After that the future is dropped, and the error is TFY0028.
 ///
 /// ```
 /// use tiffany::{ErrorKind, sleep, timeout};
@@ -162,7 +162,7 @@ pub fn timeout<F: IntoFuture>(
     }
 }
 
-/// Waits for all of the futures and gives their outputs in order.
+/// Waits for all of the futures and returns their outputs in order.
 pub async fn join_all<F: IntoFuture>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut futures: Vec<Pin<Box<F::IntoFuture>>> =
         futures.into_iter().map(|future| Box::pin(future.into_future())).collect();

@@ -1,5 +1,6 @@
-//! What a call finds when it is polled: the port of its task and the host of its run. There is one for
-//! each thread, because a task's code is ordinary Rust and is handed nothing.
+//! The context that a call finds when it is polled: the port of its task and the host of its run.
+//! There is one for each thread, because a task's code is ordinary Rust and gets no parameter for
+//! it.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -20,49 +21,50 @@ use crate::calls::waker::TaskWaker;
 use crate::host::Host;
 use crate::watchdog::{Outside, Pulse};
 
-/// What tasks are given while a log is replayed, instead of the time and fresh identities.
+/// Where tasks get the time and UUIDs from while a log is replayed.
 pub(crate) trait Sources {
-    /// The time at which the next call that asks for it was made.
+    /// The time at which the next call that reads the clock was made.
     fn clock(&self) -> Option<Time>;
 
-    /// The identity that the next call of this task that draws one was given.
+    /// The UUID that the next call of this task that draws one was given.
     fn uuid(&self, tid: Tid) -> Option<Uuid>;
 
-    /// Whether a task that comes to a change of the program takes the new way.
+    /// Whether a task takes the new branch of this change to the program.
     fn takes_new_way(&self, tid: Tid, id: &str) -> bool;
 
-    /// Whether somebody looks at the tasks as they stand.
+    /// Whether the tasks are being inspected.
     fn is_looked_at(&self) -> bool;
 }
 
-/// The running task's surroundings.
+/// The context of the running task.
 pub(crate) struct Context {
     pub(crate) port: Port,
     host: RefCell<Option<Rc<Host>>>,
-    /// Something below this line was left by the coroutine that is being resumed.
+    /// Whether the coroutine being resumed left something in the fields below.
     noted: Cell<bool>,
     thrown: Cell<Option<TaskError>>,
     wakers: RefCell<BTreeMap<CallId, Option<Waker>>>,
-    /// The waker of the task being resumed, if it has one, and whose it is.
+    /// The waker of the task being resumed and its task, if it has one.
     pub(crate) own_waker: RefCell<Option<(TaskRef, Weak<TaskWaker>)>>,
-    /// Combinators are being told of replies; that they tell their task in turn is no news.
+    /// Whether combinators are being woken for replies. If they wake their task then, that is
+    /// nothing new.
     pub(crate) delivering: Cell<bool>,
     pub(crate) labels: RefCell<Vec<Cow<'static, str>>>,
     pulse: Cell<Option<&'static Pulse>>,
-    /// Where time and identities come from while a log is replayed.
+    /// Where the time and UUIDs come from while a log is replayed.
     pub(crate) sources: RefCell<Option<Rc<dyn Sources>>>,
-    /// The runs of all runtimes of this thread that are not over.
+    /// The unfinished runs of all runtimes of this thread.
     pub(crate) live_runs: RefCell<BTreeSet<RunId>>,
-    /// Where handles are found while the state machines of a run are made again.
+    /// The references that handles get while the state machines of a run are restored.
     pub(crate) restoring: RefCell<Option<Names>>,
-    /// A task was interrupted in the middle of its turn.
+    /// Whether a task was interrupted during its turn.
     pub(crate) interrupted: Cell<bool>,
 }
 
 /// What a coroutine left besides its calls.
 pub(crate) struct Notes {
     pub(crate) thrown: Option<TaskError>,
-    /// Combinators to wake when a call is answered; `None` where the call is no more.
+    /// Combinators to wake when a call is answered; `None` if the call is gone.
     pub(crate) wakers: BTreeMap<CallId, Option<Waker>>,
     pub(crate) own_waker: Option<Weak<TaskWaker>>,
 }
@@ -91,7 +93,8 @@ impl Context {
         self.host.borrow().clone()
     }
 
-    /// A turn begins; the watchdog may look who has it. `true`: it is to be in the task's span.
+    /// Begins a turn, which the watchdog may observe. Returns whether it must run in the task's
+    /// span.
     #[inline]
     pub(crate) fn begin_turn(&self) -> bool {
         if let (Some(pulse), Some(task)) = (self.pulse.get(), self.port.task()) {
@@ -100,7 +103,7 @@ impl Context {
         LevelFilter::current() != LevelFilter::OFF
     }
 
-    /// Tasks have their turns, and what comes after them is nobody's.
+    /// Runs the turns of tasks. What comes after them belongs to no task.
     #[inline]
     pub(crate) fn take_turns<T>(&self, turns: impl FnOnce(&Port) -> T) -> T {
         let taken = turns(&self.port);
@@ -110,8 +113,8 @@ impl Context {
         taken
     }
 
-    /// Lets code of the program run outside turns: the watchdog sees it, and it is an error if that had to interrupt
-    /// it. `what` is what the code makes.
+    /// Runs code of the program outside turns. The watchdog observes it, and it is an error if the
+    /// watchdog had to interrupt it. `what` says what the code produces.
     pub(crate) fn outside_turns<T>(
         &self,
         run: Option<RunId>,
@@ -136,7 +139,7 @@ impl Context {
         self.host.borrow().as_ref()?.tracer.task_span(self.port.task())
     }
 
-    /// A call has returned to the task that has its turn.
+    /// Notes the line of a call that has returned to the task that has its turn.
     #[inline]
     pub(crate) fn returned_from(&self, at: &'static Location<'static>) {
         if let Some(pulse) = self.pulse.get() {
@@ -144,14 +147,14 @@ impl Context {
         }
     }
 
-    /// What the watchdog sees of this thread.
+    /// The data that the watchdog reads of this thread.
     pub(crate) fn pulse(&self) -> &'static Pulse {
         let pulse = self.pulse.get().unwrap_or_else(Pulse::of_this_thread);
         self.pulse.set(Some(pulse));
         pulse
     }
 
-    /// Gives back memory that is not in use, as this is never dropped.
+    /// Frees memory that is not in use, because the context is never dropped.
     pub(crate) fn shrink(&self) {
         self.port.shrink();
         let mut wakers = self.wakers.borrow_mut();
@@ -165,7 +168,7 @@ impl Context {
         self.labels.borrow_mut().shrink_to_fit();
     }
 
-    /// Makes sure that the round's clock is set, for a call that reads it.
+    /// Sets the round's clock if it is not set, for a call that reads it.
     pub(crate) fn set_clock(&self) {
         if let Some(host) = &*self.host.borrow() {
             let recorded = self.sources.borrow().as_ref().and_then(|sources| sources.clock());
@@ -173,15 +176,15 @@ impl Context {
         }
     }
 
-    /// Whether the task being resumed is beyond what an older program wrote down, or wrote down that it took
-    /// the new way.
+    /// Whether the task being resumed is past what an older program recorded, or recorded that it
+    /// took the new branch.
     pub(crate) fn takes_new_way(&self, id: &str) -> bool {
         let sources = self.sources.borrow();
         let replayed = sources.as_ref().zip(self.port.tid());
         replayed.is_none_or(|(sources, tid)| sources.takes_new_way(tid, id))
     }
 
-    /// A new identity, for the task being resumed.
+    /// Draws a new UUID for the task being resumed.
     pub(crate) fn draw_uuid(&self) -> Uuid {
         let sources = self.sources.borrow();
         let recorded = sources.as_ref().zip(self.port.tid());
@@ -189,7 +192,7 @@ impl Context {
         recorded.unwrap_or_else(|| self.host().map_or(Uuid(0), |host| host.entropy.uuid()))
     }
 
-    /// Lets a task end with this error at the call it is in.
+    /// Ends a task with this error at the call it is in.
     pub(crate) fn throw(&self, error: TaskError) {
         let first = self.thrown.take();
         self.thrown.set(Some(first.unwrap_or(error)));
@@ -208,13 +211,13 @@ impl Context {
         self.noted.set(true);
     }
 
-    /// Whether the coroutine left something besides its calls.
+    /// Whether the coroutine left anything besides its calls.
     #[inline]
     pub(crate) fn has_notes(&self) -> bool {
         self.noted.get()
     }
 
-    /// What the coroutine left, if it left anything.
+    /// Takes what the coroutine left besides its calls.
     pub(crate) fn take_notes(&self) -> Option<Notes> {
         self.noted.replace(false).then(|| Notes {
             thrown: self.thrown.take(),
@@ -228,7 +231,7 @@ impl Context {
     }
 }
 
-/// Whether a task of this thread has its turn, and inside which labels.
+/// Whether a task of this thread has its turn; adds the labels it is in.
 pub(crate) fn labels_of_turn(labels: &mut Vec<Cow<'static, str>>) -> bool {
     let context = current();
     if let Ok(of_task) = context.labels.try_borrow() {
@@ -237,13 +240,13 @@ pub(crate) fn labels_of_turn(labels: &mut Vec<Cow<'static, str>>) -> bool {
     context.port.task().is_some()
 }
 
-/// Looks at this thread's context.
+/// Calls a function with this thread's context.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&Context) -> R) -> R {
     look(current())
 }
 
-/// Names a call, its line and the running task in an error that does not know better.
+/// Adds a call, its line and the running task to an error that lacks them.
 #[cold]
 pub(crate) fn place(error: &mut TaskError, call: &'static str, at: &'static Location<'static>) {
     error.add_call(call, at);
@@ -252,8 +255,8 @@ pub(crate) fn place(error: &mut TaskError, call: &'static str, at: &'static Loca
     }
 }
 
-/// Gives a handle back. It goes to its run when a run of this thread has its next turn; with a run that is
-/// over, it is gone already.
+/// Releases a handle. It reaches its run when a run of this thread has its next turn. If the run
+/// has ended, the handle is gone already.
 pub(crate) fn release(release: Release) {
     let context = current();
     if context.port.task().is_some() || context.live_runs.borrow().contains(&release.run()) {
@@ -261,19 +264,19 @@ pub(crate) fn release(release: Release) {
     }
 }
 
-/// While this lives, tasks of this thread find this host.
+/// While this value lives, tasks of this thread use this host.
 pub(crate) struct Entered {
-    /// Somebody further out has entered it, and leaves it.
+    /// Whether an outer function has entered the host, and leaves it.
     is_nested: bool,
 }
 
 impl Entered {
-    /// `None` if another runtime is running on this thread already.
+    /// Enters the host. `None` if another runtime is running on this thread.
     pub(crate) fn new(host: &Rc<Host>) -> Option<Entered> {
         Entered::again(host).filter(|entered| !entered.is_nested)
     }
 
-    /// The same for what a runtime may do between the turns of its tasks too.
+    /// Enters the host for work that a runtime may also do between the turns of its tasks.
     pub(crate) fn again(host: &Rc<Host>) -> Option<Entered> {
         with(|context| {
             let mut place = context.host.borrow_mut();

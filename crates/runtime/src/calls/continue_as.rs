@@ -1,20 +1,23 @@
-//! Beginning a run anew with another input.
+//! `continue_as`: starting a run again with another input.
 
 use crate::calls::call::{Decode, TryCall, unexpected};
 use serde::Serialize;
 use tiffany_kernel::{CallKind, Reply, SystemCall, TaskError};
 use tiffany_records::value::encode;
 
-/// Begins this run anew, from its function with another input. It does not return: the new beginning is all that is left of the run, in
-/// memory and in its log, whose file is replaced by a new generation.
+/// Starts this run again, from its function with another input. It does not return. Nothing else is
+/// left of the run, in memory or in its log, whose file is replaced by a new generation.
 ///
-/// The run keeps its id, its UUID and the messages that it has not taken, and who waits for its outcome goes on waiting. What it waits for
-/// besides is taken back, as if the function had returned; its promises that are not settled are gone, and who settles one is told
-/// that there is none. Keys of steps are never used again: they have the generation in them. Its random numbers are others, and its limits begin anew.
+/// The run keeps its id, its UUID, the messages that it has not received, and the clients that wait
+/// for its outcome. Its outstanding calls are withdrawn, as if the function had returned. Its
+/// unsettled promises are gone, and settling one of them is an error. Keys of steps are not reused,
+/// because they contain the generation. The run draws other random numbers, and its limits start
+/// from zero.
 ///
-/// Only the root may do this, and only when every other task of the run is over. Anything else is the error
-/// [`CannotContinue`](tiffany_kernel::ErrorKind::CannotContinue); an input that the function cannot read is
-/// [`Unreadable`](tiffany_kernel::ErrorKind::Unreadable). After an error the run goes on as it was.
+/// Only the root may call this, and only when every other task of the run is finished. Otherwise
+/// the error is [`CannotContinue`](tiffany_kernel::ErrorKind::CannotContinue); for an input that
+/// the function cannot read it is [`Unreadable`](tiffany_kernel::ErrorKind::Unreadable). After an
+/// error the run continues as before.
 ///
 /// ```
 /// use tiffany::durable::{continue_as, receive};
@@ -52,13 +55,13 @@ pub fn continue_as<R>(input: &impl Serialize) -> TryCall<R, Never> {
     }
 }
 
-/// The same with an input that is JSON already.
+/// Starts the run again with an input that is JSON already.
 #[track_caller]
 pub(crate) fn continue_with(input: &str) -> TryCall<Reply> {
     TryCall::new(SystemCall::ContinueAs(input.into()))
 }
 
-/// No reply comes, so it is of any type.
+/// The type of a call that never returns.
 pub struct Never;
 
 impl<R> Decode<R> for Never {

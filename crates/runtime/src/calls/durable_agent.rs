@@ -1,5 +1,6 @@
-//! State machines whose whole state can be written down, so that a run made of them can be: what they are, how they make the calls of
-//! durable runs, and the handles that their state may have in it. How a run is written down is in `snapshot/`.
+//! Serializable state machines, which make snapshots of runs possible: their definition, how they
+//! make the calls of durable runs, and the handles that their state may contain.
+//! `run_log/snapshot.rs` stores them.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,37 +26,39 @@ use crate::calls::written::Written;
 use crate::host::panics::panic_error;
 use tiffany_records::value::{Json, decode, encode};
 
-/// A state machine of a durable run, as [`DurableAgent`] is one in Rust.
+/// A serializable state machine of another language, corresponding to [`DurableAgent`] in Rust.
 pub trait Agent: 'static {
-    /// What the log calls this kind of state machine.
+    /// The name of this type of state machine in the log.
     fn name(&self) -> &str;
 
-    /// What it wants in the state it is in; its value is JSON.
+    /// What it wants in its present state; a value is JSON.
     fn wants(&self) -> TaskStatus<String>;
 
-    /// It has what it wanted: takes the answer, and moves to its next state. With an error the task ends.
+    /// Takes the reply to what it wanted, and moves to its next state. An error ends the task.
     fn take(&mut self, answer: Reply) -> Result<(), TaskError>;
 
-    /// Its whole state, as JSON.
+    /// Its complete state, as JSON.
     fn state(&self) -> Result<String, TaskError>;
 
-    /// The line it stands at.
+    /// The line at which it waits.
     fn line(&self) -> Option<Site>;
 
-    /// Its state, for who looks at it.
+    /// Its state as a call stack, for inspection.
     fn frames(&self) -> Vec<Frame> {
         Vec::new()
     }
 }
 
-/// A state machine of a durable run whose state can be written down.
+/// A serializable state machine of a durable run.
 ///
-/// [`wants`](DurableAgent::wants) says what it wants in the state it is in, and [`take`](DurableAgent::take) takes the answer and moves to the next state. What it
-/// wants must follow from its state alone, because after a restart it is asked again: then the state is read from the log, and nothing
-/// of what led there is done a second time.
+/// [`wants`](DurableAgent::wants) returns what it wants in its present state, and
+/// [`take`](DurableAgent::take) takes the reply and moves to the next state. What it wants must
+/// follow from its state alone, because it is asked again after a restart: the state is then read
+/// from the log, and nothing that led to it is repeated.
 ///
-/// A run whose tasks are all such state machines has a log that does not grow: from time to time it begins a new
-/// generation, with a snapshot of all states ([`Builder::snapshot_every`](crate::runtime::builder::Builder::snapshot_every)).
+/// The log of a run whose tasks are all such state machines doesn't grow: from time to time it
+/// begins a new generation with a snapshot of all states
+/// ([`Builder::snapshot_every`](crate::runtime::builder::Builder::snapshot_every)).
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -100,22 +103,23 @@ pub trait Agent: 'static {
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
 pub trait DurableAgent: Serialize + DeserializeOwned + 'static {
-    /// What the log calls this kind of state machine. It must stay the same as long as there are runs of it.
+    /// The name of this type of state machine in the log. It must not change while there are runs
+    /// with it.
     const NAME: &'static str;
 
-    /// What it returns in the end.
+    /// The type of its value.
     type Output: Serialize + DeserializeOwned + 'static;
 
-    /// What it wants now.
+    /// What it wants in its present state.
     fn wants(&self) -> TaskStatus<Self::Output>;
 
-    /// It has what it wanted: takes the answer, and moves to its next state. With an error the task ends.
+    /// Takes the reply to what it wanted, and moves to its next state. An error ends the task.
     fn take(&mut self, ctx: &mut TaskContext<'_>) -> Result<(), TaskError>;
 }
 
-/// A task that is a [`DurableAgent`], for others whose state has it in it.
+/// The handle of a task that is a [`DurableAgent`], for the state of another one.
 ///
-/// It can be written down as part of a state, and read back only as part of one.
+/// It can be serialized and deserialized only as part of such a state.
 #[must_use = "dropping a task's handle lets it run on by itself; say so with `drop`"]
 pub struct DurableTask<T> {
     at: TaskRef,
@@ -216,7 +220,7 @@ impl<'de, T> Deserialize<'de> for DurablePromise<T> {
 }
 
 impl<T> TaskStatus<T> {
-    /// To make a step: [`TaskContext::written`].
+    /// Makes a step: [`TaskContext::written`].
     pub fn step<R>(step: Step<R>) -> TaskStatus<T> {
         match step.into_call::<Value, Direct>().into_request() {
             Ok(call) => TaskStatus::Waiting(call),
@@ -224,7 +228,8 @@ impl<T> TaskStatus<T> {
         }
     }
 
-    /// To ask a person: [`TaskContext::written`], as an [`Approval`](tiffany_records::request::Approval).
+    /// Asks a person: [`TaskContext::written`], as an
+    /// [`Approval`](tiffany_records::request::Approval).
     pub fn approve(question: Approve) -> TaskStatus<T> {
         match question.into_call::<Value, Direct>().into_request() {
             Ok(call) => TaskStatus::Waiting(call),
@@ -232,23 +237,24 @@ impl<T> TaskStatus<T> {
         }
     }
 
-    /// The next message that was sent to the run under this name: [`TaskContext::written`].
+    /// Receives the next message that was sent to the run under this name:
+    /// [`TaskContext::written`].
     pub fn receive_message(name: &str) -> TaskStatus<T> {
         TaskStatus::Waiting(SystemCall::ReceiveMessage(name.into()))
     }
 
-    /// A promise that is settled from outside: [`TaskContext::durable_promise`].
+    /// Creates a promise that is settled from outside: [`TaskContext::durable_promise`].
     pub fn external_promise() -> TaskStatus<T> {
         TaskStatus::Waiting(SystemCall::CreateExternalPromise(Uuid(0)))
     }
 
-    /// A new task that is a state machine: [`TaskContext::durable_task`].
+    /// Spawns a task that is a state machine: [`TaskContext::durable_task`].
     #[track_caller]
     pub fn spawn_durable<A: DurableAgent>(agent: A) -> TaskStatus<T> {
         TaskStatus::Waiting(SystemCall::Spawn(coroutine(agent), None))
     }
 
-    /// A new daemon task that is a state machine: it keeps no run alive. [`TaskContext::durable_task`].
+    /// Spawns a daemon task that is a state machine: [`TaskContext::durable_task`].
     #[track_caller]
     pub fn spawn_durable_daemon<A: DurableAgent>(agent: A) -> TaskStatus<T> {
         let options = SpawnOptions { daemon: true, ..SpawnOptions::default() };
@@ -257,24 +263,24 @@ impl<T> TaskStatus<T> {
 }
 
 impl TaskContext<'_> {
-    /// What a step gave, or the message that came.
+    /// The result of a step, or the received message.
     pub fn written<R: DeserializeOwned + 'static>(&mut self) -> Result<R, TaskError> {
         self.reply::<R, Written>()
     }
 
-    /// The promise that was made.
+    /// The promise that was created.
     pub fn durable_promise<R>(&mut self) -> Result<DurablePromise<R>, TaskError> {
         self.reply::<DurablePromise<R>, Direct>()
     }
 
-    /// The task that was started.
+    /// The task that was spawned.
     pub fn durable_task<R>(&mut self) -> Result<DurableTask<R>, TaskError> {
         let at = self.reply::<TaskRef, Direct>()?;
         Ok(DurableTask { at, value: PhantomData })
     }
 }
 
-/// What a state machine is, in Rust or in another language.
+/// A state machine, in Rust or in another language.
 trait Kind {
     fn name(&self) -> &str;
     fn wants(&self) -> TaskStatus<Json>;
@@ -316,7 +322,7 @@ impl<A: DurableAgent> Kind for A {
     }
 }
 
-/// One of another language.
+/// A state machine of another language.
 struct Foreign<A>(A);
 
 impl<A: Agent> Kind for Foreign<A> {
@@ -350,7 +356,7 @@ impl<A: Agent> Kind for Foreign<A> {
     }
 }
 
-/// A state machine of another language as a coroutine. If it slept, it sleeps until then.
+/// A state machine of another language as a coroutine. If it was asleep, it sleeps until `until`.
 #[track_caller]
 pub(crate) fn foreign(agent: impl Agent, until: Option<Time>) -> BoxCoroutine {
     let agent = Foreign(agent);
@@ -363,7 +369,7 @@ pub(crate) fn coroutine<A: DurableAgent>(agent: A) -> BoxCoroutine {
     Box::pin(Durable(StateMachine::new(Machine { agent, asked: false, until: None })))
 }
 
-/// One made again from its state. If it slept, it sleeps until then.
+/// A state machine that is restored from its state. If it was asleep, it sleeps until `until`.
 #[track_caller]
 pub(crate) fn restored<A: DurableAgent>(
     state: &str,
@@ -373,10 +379,10 @@ pub(crate) fn restored<A: DurableAgent>(
     Ok(Box::pin(Durable(StateMachine::new(Machine { agent, asked: false, until }))))
 }
 
-/// A durable agent as any other state machine.
+/// A durable agent as a state machine like any other.
 struct Machine<A> {
     agent: A,
-    /// It was asked what it wants, and has the answer now.
+    /// It was asked what it wants, and the reply has arrived.
     asked: bool,
     until: Option<Time>,
 }
@@ -390,7 +396,7 @@ impl<A: Kind> AgentTask for Machine<A> {
         {
             return TaskStatus::Failed(error);
         }
-        // It is asked also where it slept before: it may note what it wants, to know the answer.
+        // It is also asked if it was asleep: it may note what it wants, to know the reply.
         match (self.agent.wants(), self.until.take()) {
             (
                 TaskStatus::Waiting(SystemCall::Sleep(..) | SystemCall::SleepUntil(..)),
@@ -401,7 +407,7 @@ impl<A: Kind> AgentTask for Machine<A> {
     }
 }
 
-/// The same as a coroutine that can be written down.
+/// A machine as a coroutine that can be saved.
 struct Durable<A>(StateMachine<Machine<A>>);
 
 impl<A: Kind> Coroutine for Durable<A> {
@@ -432,7 +438,7 @@ impl<A: Kind> Coroutine for Durable<A> {
         self.0.agent()?.agent.line()
     }
 
-    /// Where its code is; who spawned it is not known to it.
+    /// The line of its code; it doesn't know which line spawned it.
     fn spawned_at(&self) -> Option<Site> {
         self.line()
     }

@@ -1,5 +1,5 @@
-//! Promises that are settled from outside and outlive the process: by their UUID, with a value that is written
-//! down before anybody is told that it was accepted.
+//! Promises that are settled from outside and survive restarts. They are settled by UUID, with a
+//! value that is durable before its acceptance is reported.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,8 +14,8 @@ use crate::calls::call::{Call, FromReply, TryCall, unexpected};
 use crate::calls::context;
 use crate::calls::written::Written;
 
-/// A new promise that is settled from outside by its UUID, which nobody learns before it is safe in the log. After a restart
-/// it has the same UUID.
+/// Creates a promise that is settled from outside by its UUID. The UUID is given out only after the
+/// promise is durable, and is the same after a restart.
 #[track_caller]
 pub fn external_promise<T: Serialize + DeserializeOwned + 'static>() -> Call<DurablePromise<T>> {
     // Its UUID is drawn when the call is made.
@@ -38,14 +38,14 @@ impl<T> DurablePromise<T> {
         self.object
     }
 
-    /// What the promise is called outside the run.
+    /// The UUID by which the promise is settled.
     pub fn uuid(&self) -> Uuid {
         self.uuid
     }
 }
 
 impl<T: DeserializeOwned + 'static> DurablePromise<T> {
-    /// Waits for its value. Many may wait, and more than once.
+    /// Waits for its value. Several tasks may wait, and repeatedly.
     #[track_caller]
     pub fn wait(&self) -> TryCall<T, Written> {
         TryCall::new(SystemCall::Wait(Waitable::Future(self.object), Claim::Share))

@@ -1,4 +1,5 @@
-//! A Rust future as a coroutine: resumed by polling it, unwound by dropping it. Panics end here.
+//! A Rust future as a coroutine: resumed by polling it, unwound by dropping it. Panics are caught
+//! here.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use crate::calls::waker::{TASK_WAKER, TaskWaker};
 use crate::host::panics::panic_error;
 
 pin_project! {
-    /// A future that runs as a task. `O` says what its output means.
+    /// A future that runs as a task. `O` defines what its output means.
     pub(crate) struct FutureTask<F, O> {
         #[pin]
         future: Option<F>,
@@ -30,17 +31,18 @@ pin_project! {
 
     impl<F, O> PinnedDrop for FutureTask<F, O> {
         fn drop(this: Pin<&mut Self>) {
-            // A task that never ran, or a run that is abandoned. The panic hook has shown the panic.
+            // A task that never ran, or a run that is abandoned. The panic hook has reported the
+            // panic.
             let mut future = this.project().future;
             let _ = catch_unwind(AssertUnwindSafe(|| future.set(None)));
         }
     }
 }
 
-/// What a task needs when it awaits something that is no system call.
+/// Data that a task needs while it awaits something that is not a system call.
 #[derive(Default)]
 struct Foreign {
-    /// Lives only while somebody outside has it.
+    /// Alive only while something outside the task has the waker.
     waker: Option<Weak<TaskWaker>>,
     /// Combinators through which calls were polled.
     wakers: BTreeMap<CallId, Waker>,
@@ -73,7 +75,7 @@ impl<T: 'static, E: Display + 'static> Output<Result<T, E>> for Fallible {
     }
 }
 
-/// Any error as a task's error. One that came from another task keeps what it knows.
+/// Converts any error to a task's error. An error of another task keeps its data.
 pub(crate) fn into_task_error<E: Display + 'static>(error: E) -> TaskError {
     let any: &dyn Any = &error;
     if let Some(known) = any.downcast_ref::<TaskError>() {
@@ -84,7 +86,7 @@ pub(crate) fn into_task_error<E: Display + 'static>(error: E) -> TaskError {
     {
         return known.clone();
     }
-    // What goes wrong with a socket is an `io::Error`, around the task's own error where there is one.
+    // Errors of sockets are `io::Error`s, with the task's own error inside if there is one.
     if let Some(inner) = any.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref)
         && let Some(known) = inner.downcast_ref::<TaskError>()
     {
@@ -98,12 +100,12 @@ impl<F, O> FutureTask<F, O> {
         FutureTask { future: Some(future), foreign: None, output: PhantomData }
     }
 
-    /// The future, while the task is not over.
+    /// The future, until the task has ended.
     pub(crate) fn program(&self) -> Option<&F> {
         self.future.as_ref()
     }
 
-    /// The same, pinned.
+    /// The pinned future, until the task has ended.
     pub(crate) fn program_mut(self: Pin<&mut Self>) -> Option<Pin<&mut F>> {
         self.project().future.as_pin_mut()
     }
@@ -143,7 +145,7 @@ where
     fn may_be_woken(&self) -> bool {
         let waker = self.foreign.as_ref().and_then(|foreign| foreign.waker.as_ref());
         let lives = waker.is_some_and(|waker| waker.strong_count() > 0);
-        // Who sees that a waker is gone also sees the letter that was sent with it.
+        // If the waker is seen to be gone, the message that it sent is visible too.
         fence(Ordering::Acquire);
         lives
     }
@@ -151,8 +153,8 @@ where
 
 type Polled = Result<(), Box<dyn Any + Send>>;
 
-/// Polls a future, and drops it as soon as it is ready. What its output means is user code too, as an
-/// error is turned into text.
+/// Polls a future, and drops it as soon as it is ready. Converting its output is user code too,
+/// because an error is turned into text.
 #[inline]
 fn poll_once<F: Future, O: Output<F::Output>>(
     mut future: Pin<&mut Option<F>>,
@@ -167,7 +169,7 @@ fn poll_once<F: Future, O: Output<F::Output>>(
     }))
 }
 
-/// The same with the task's span around it, for what its code logs.
+/// Polls a future in the task's span, for the log lines of its code.
 #[cold]
 fn poll_in_span<F: Future, O: Output<F::Output>>(
     future: Pin<&mut Option<F>>,
@@ -178,7 +180,7 @@ fn poll_in_span<F: Future, O: Output<F::Output>>(
     poll_once::<F, O>(future, step)
 }
 
-/// After a poll that panicked, or left more than calls.
+/// Handles a poll that panicked, or left more than calls.
 #[cold]
 fn after_poll<F>(
     future: Pin<&mut Option<F>>,
@@ -200,7 +202,7 @@ fn after_poll<F>(
     }
 }
 
-/// Keeps the wakers that were left; the answer is the error that was thrown, if one was.
+/// Keeps the wakers that were left, and returns the error that was thrown, if any.
 #[cold]
 fn keep_notes(foreign: &mut Option<Box<Foreign>>, notes: Notes) -> Option<TaskError> {
     if notes.own_waker.is_some() || !notes.wakers.is_empty() {
@@ -225,7 +227,7 @@ fn drop_future<F>(mut future: Pin<&mut Option<F>>) -> Result<(), TaskError> {
 }
 
 impl Foreign {
-    /// Tells combinators which of their calls were answered, and makes the task's own waker news again.
+    /// Wakes the combinators whose calls were answered, and rearms the task's own waker.
     fn before_poll(&mut self, port: &Port) {
         if let Some(waker) = self.waker.as_ref().and_then(Weak::upgrade) {
             waker.rearm();
@@ -236,7 +238,7 @@ impl Foreign {
                 context.delivering.set(true);
                 for id in port.answered() {
                     if let Some(waker) = self.wakers.remove(&id) {
-                        // A combinator's code, which the panic hook has shown if it panics.
+                        // This runs a combinator's code; the panic hook reports a panic in it.
                         let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
                     }
                 }

@@ -8,7 +8,8 @@ use tiffany_kernel::{ObjectRef, Release, Reply, SystemCall, TaskError};
 use crate::calls::call::{Call, FromReply, TryCall, unexpected};
 use crate::calls::context;
 
-/// Tasks that end together: a failed member cancels the others, and so does dropping the group.
+/// A group of tasks that end together: a failed member cancels the others, and so does dropping the
+/// group.
 ///
 /// ```
 /// use tiffany::{group, spawn, try_spawn, sleep};
@@ -29,14 +30,15 @@ pub struct Group {
     not_send: std::marker::PhantomData<Rc<()>>,
 }
 
-/// A new, empty group. Tasks join it with [`Spawn::group`](crate::calls::sys::Spawn::group).
+/// Creates an empty group. Tasks join it with [`Spawn::group`](crate::calls::sys::Spawn::group).
 #[track_caller]
 pub fn group() -> Call<Group> {
     Call::new(SystemCall::CreateGroup)
 }
 
 impl Group {
-    /// Waits until every member is over. The first failure cancels the rest and is the result.
+    /// Waits until every member is finished. The first failure cancels the others and is the
+    /// result.
     #[track_caller]
     pub fn join(&self) -> TryCall<()> {
         TryCall::new(SystemCall::JoinGroup(self.object))

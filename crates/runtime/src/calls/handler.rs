@@ -1,4 +1,4 @@
-//! Handlers as closures, and calls of the user's own that they answer.
+//! Handlers as closures, and custom calls that they answer.
 
 use std::future::Future;
 
@@ -7,7 +7,7 @@ use tiffany_kernel::{Handler, Reply, SystemCall, TaskError, Tid, Value, Verdict}
 use crate::calls::call::{Moved, TryCall};
 use crate::calls::future_task::{FutureTask, Plain};
 
-/// A system call of the user's own: the request, and the type of its answer.
+/// A system call that a program defines: the request, and the type of its answer.
 ///
 /// The kernel does not know it; a [`Handler`] answers it.
 ///
@@ -31,20 +31,21 @@ use crate::calls::future_task::{FutureTask, Plain};
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
 pub trait CustomCall: 'static {
-    /// The name it goes by in errors and traces.
+    /// The call's name in errors and traces.
     const NAME: &'static str;
 
-    /// What it is answered with.
+    /// The type of the answer.
     type Answer: 'static;
 }
 
-/// Makes a call of the user's own.
+/// Makes a custom call.
 #[track_caller]
 pub fn call<C: CustomCall>(request: C) -> TryCall<C::Answer, Moved> {
     TryCall::new(SystemCall::Custom(C::NAME, Value::new(request)))
 }
 
-/// A handler that answers one kind of custom call, and passes everything else on. An `Err` refuses.
+/// A handler that answers one type of custom call, and passes all other calls on. An `Err` refuses
+/// the call.
 pub fn answering<C, F>(answer: F) -> impl Handler
 where
     C: CustomCall,
@@ -62,7 +63,7 @@ where
     })
 }
 
-/// A handler made of a closure.
+/// A handler made from a closure.
 ///
 /// ```
 /// use tiffany::{SystemCall, Verdict, handler, now, sleep, spawn};
@@ -102,8 +103,8 @@ impl<F: Fn(&mut SystemCall, Tid) -> Verdict> Handler for ClosureHandler<F> {
     }
 }
 
-/// The verdict of a handler that makes calls itself to find the answer. They see only the handlers
-/// outside it.
+/// The verdict of a handler that makes calls itself to find the answer. They are seen only by the
+/// handlers outside it.
 pub fn answer_with<F>(future: F) -> Verdict
 where
     F: Future + 'static,
@@ -112,7 +113,7 @@ where
     Verdict::Run(Box::pin(FutureTask::<F, Plain>::new(future)))
 }
 
-/// The same for an answer that can fail.
+/// The verdict of a handler that makes calls itself to find an answer, which can fail.
 pub fn try_answer_with<F, T>(future: F) -> Verdict
 where
     F: Future<Output = Result<T, TaskError>> + 'static,

@@ -1,5 +1,6 @@
-//! What the code of a task sees: its context on this thread, the calls it can make, and the handles it gets. A call leaves its request
-//! in the slot of its task and takes the answer there; nothing here knows the loop or the log.
+//! The API inside tasks: the context of the thread, the calls, and the handles that they return. A
+//! call leaves its request in the port and takes the reply there; nothing here knows the loop or
+//! the log.
 
 pub(crate) mod agent_task;
 pub(crate) mod approve;

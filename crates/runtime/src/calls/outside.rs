@@ -1,5 +1,5 @@
-//! Work that is begun on the loop's thread and ends anywhere: a coroutine on somebody else's loop, a function in somebody else's pool. The
-//! kernel knows it as an effect.
+//! Work that begins on the loop's thread and ends anywhere: a coroutine on a foreign event loop, or
+//! a function in a foreign thread pool. The kernel knows it as an effect.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::calls::sys::blocking_work;
 use crate::calls::work::{Origin, Work};
 use crate::host::inbox::{Inbox, LoopMessage};
 
-/// What begins it.
+/// The function that begins the work.
 pub(crate) struct Outside(Box<dyn FnOnce(Finish)>);
 
 impl Outside {
@@ -20,15 +20,17 @@ impl Outside {
     }
 }
 
-/// Tells the loop what came of work, from any thread. Dropped untold, the work has failed.
+/// Reports the result of the work to the loop, from any thread. If it is dropped unused, the work
+/// has failed.
 pub struct Finish {
     call: CallRef,
-    /// Where to tell it, until it was told.
+    /// The inbox to report to, until that was done.
     inbox: Option<Arc<Inbox>>,
 }
 
 impl Finish {
-    /// Tells it. The value is made on the loop's thread. If nobody waits for it any more, it is counted and dropped.
+    /// Reports the result. The value is built on the loop's thread. If no task waits for it any
+    /// more, it is counted and dropped.
     pub fn tell(mut self, result: impl FnOnce() -> Result<Value, TaskError> + Send + 'static) {
         if let Some(inbox) = self.inbox.take() {
             inbox.send(LoopMessage::Done(self.call, Box::new(result)));
@@ -45,7 +47,8 @@ impl Drop for Finish {
     }
 }
 
-/// A call that is answered with what came of such work. Whoever drops it sees to the end of the work, if there is a way to end it.
+/// A call that is answered with the result of such work. Dropping the call must end the work, if
+/// there is a way to end it.
 #[track_caller]
 pub fn outside(
     name: &'static str,
@@ -56,7 +59,7 @@ pub fn outside(
     TryCall::new(SystemCall::Effect(EffectWork { name, about: None, work }))
 }
 
-/// A call that is answered with what a function gives, which is done on a thread of the runtime.
+/// A call that is answered with the result of a function, which runs on a thread of the runtime.
 #[track_caller]
 pub fn blocking<T, F>(origin: Origin, function: F) -> TryCall<Reply>
 where

@@ -1,16 +1,18 @@
-//! The key of a step in the forms in which others take it: a header of a request, the environment of a program.
+//! The key of a step in the forms that other systems take: a request header, and the environment of
+//! a program.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
 use crate::host::attempt::Attempt;
 
-/// What the environment of a program has of the attempt it is started in.
+/// The environment variable with the key of the attempt.
 const KEY: &str = "TIFFANY_IDEMPOTENCY_KEY";
 const ATTEMPT: &str = "TIFFANY_ATTEMPT";
 
 impl Attempt {
-    /// The header by which a service that knows such keys is told that this is the same request as in an earlier attempt.
+    /// The request header that tells a service with idempotency keys that this is the same request
+    /// as in an earlier attempt.
     ///
     /// ```
     /// use tiffany::durable::step_with;
@@ -29,8 +31,8 @@ impl Attempt {
         ("Idempotency-Key", self.key())
     }
 
-    /// A program to be started, which finds the key in its environment as `TIFFANY_IDEMPOTENCY_KEY` and the number of the attempt as
-    /// `TIFFANY_ATTEMPT`.
+    /// A program with the key in its environment as `TIFFANY_IDEMPOTENCY_KEY` and the number of the
+    /// attempt as `TIFFANY_ATTEMPT`.
     ///
     /// ```
     /// use tiffany::durable::{StepError, step_with};

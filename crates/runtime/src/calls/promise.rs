@@ -1,4 +1,4 @@
-//! Promises: the write side, the read side, and the kind that is settled from outside.
+//! Promises: the write side, the read side, and promises that are settled from outside.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::calls::context;
 use crate::host::inbox::{Inbox, LoopMessage};
 use tiffany_records::request::Settlement;
 
-/// The write side of a promise: settle it once.
+/// The write side of a promise, which settles it once.
 ///
 /// ```
 /// use tiffany::{promise, spawn};
@@ -34,12 +34,12 @@ use tiffany_records::request::Settlement;
 /// ```
 pub struct Promise<T> {
     object: ObjectRef,
-    /// The kernel counts one read side from the start; it is handed out first.
+    /// Whether the read side that the kernel counts from the start was not handed out yet.
     spare: Cell<bool>,
     value: PhantomData<Rc<T>>,
 }
 
-/// The read side of a promise. All clones see the same value.
+/// The read side of a promise. All clones get the same value.
 pub struct Future<T> {
     object: ObjectRef,
     value: PhantomData<Rc<T>>,
@@ -51,8 +51,9 @@ pub struct ExternalPromise<T> {
     value: PhantomData<fn(T)>,
 }
 
-/// What all clones of an external promise share. With the last of them, and once it is settled and no
-/// future is left, the run forgets the promise; only that its UUID is settled is remembered.
+/// The shared part of all clones of an external promise. When the last of them is dropped, the
+/// promise is settled and no future is left, the run forgets the promise; only the fact that its
+/// UUID is settled is remembered.
 struct ExternalHandle {
     object: ObjectRef,
     uuid: Uuid,
@@ -89,7 +90,7 @@ impl<T: 'static> Promise<T> {
         TryCall::new(SystemCall::FailPromise(self.object, error.into()))
     }
 
-    /// A read side.
+    /// Returns a read side.
     pub fn future(&self) -> Future<T> {
         match self.spare.replace(false) {
             true => Future { object: self.object, value: PhantomData },
@@ -170,12 +171,12 @@ impl<T> fmt::Debug for Future<T> {
 }
 
 impl<T: Send + 'static> ExternalPromise<T> {
-    /// What the promise is called outside the program.
+    /// The UUID of the promise, for use outside the program.
     pub fn uuid(&self) -> Uuid {
         self.handle.uuid
     }
 
-    /// Settles the promise with a value, from any thread. The first answer wins.
+    /// Settles the promise with a value, from any thread. The first answer counts.
     pub fn complete(&self, value: T) -> Result<Settlement, TaskError> {
         self.settle(Box::new(move || Ok(Value::new(value))))
     }
@@ -186,7 +187,7 @@ impl<T: Send + 'static> ExternalPromise<T> {
         self.settle(Box::new(move || Err(error)))
     }
 
-    /// A read side, for tasks of the run that made the promise.
+    /// Returns a read side, for tasks of the run that made the promise.
     pub fn future(&self) -> Future<T> {
         Future::new(self.handle.object)
     }
@@ -208,7 +209,7 @@ impl<T> fmt::Debug for ExternalPromise<T> {
     }
 }
 
-/// A new promise.
+/// Creates a promise.
 #[inline]
 #[track_caller]
 pub fn promise<T: 'static>() -> NewPromise<T> {
@@ -242,7 +243,7 @@ impl<T: 'static> std::future::Future for NewPromise<T> {
     }
 }
 
-/// A new promise that is settled from outside, from any thread or by its UUID.
+/// Creates a promise that is settled from outside, from any thread or by its UUID.
 ///
 /// ```
 /// use tiffany::external_promise;

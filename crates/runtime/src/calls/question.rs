@@ -1,5 +1,5 @@
-//! Questions that a run answers from its memory, between two turns of its tasks. Nothing of them is written
-//! down: who answers must not change anything.
+//! Questions that a run answers from memory, between two turns of its tasks. They are not recorded,
+//! so an answer must not change anything.
 
 use std::fmt::{self, Display};
 use std::panic::{AssertUnwindSafe, Location};
@@ -15,7 +15,7 @@ use crate::host::panics::panic_error;
 use crate::host::questions::{Answer, Answers, Questions};
 use tiffany_records::value::{decode, serialize};
 
-/// While this lives, its run answers the question.
+/// While this value lives, its run answers the question.
 #[must_use = "the run answers only while this lives: keep it in a variable"]
 pub struct Answering {
     run: RunId,
@@ -23,11 +23,13 @@ pub struct Answering {
     answers: Weak<Answer>,
 }
 
-/// Lets this run answer a question of this name, from what its tasks know, until what it gives is dropped. The question may come with an
-/// input. A second one of the same name takes the place of the first.
+/// Has this run answer a question of this name from the state of its tasks, until the returned
+/// value is dropped. The question may have an input. A second answer under the same name replaces
+/// the first.
 ///
-/// The closure is called between two turns, makes no calls and must change nothing: it is not called again when the run is brought
-/// back. The answer is given when everything that it can depend on is safe in the log.
+/// The closure is called between two turns. It must make no calls and change nothing, because it is
+/// not called again when the run is resumed. The answer is sent when everything that it can depend
+/// on is durable.
 ///
 /// ```
 /// use std::cell::RefCell;
@@ -72,7 +74,7 @@ where
     })
 }
 
-/// The same with an input and an answer that are JSON already.
+/// Registers an answer whose input and output are JSON.
 #[track_caller]
 pub(crate) fn answer_json(
     name: &str,
@@ -87,7 +89,7 @@ pub(crate) fn answer_json(
         let before =
             questions.entry(task.run).or_default().insert(Rc::clone(&name), Rc::clone(&answers));
         drop(questions);
-        // What it holds may have something to say when it goes.
+        // Dropping what the closure holds may run code.
         drop(before);
         Some(task.run)
     });
@@ -102,11 +104,11 @@ pub(crate) fn answer_json(
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        // The last thing that its run does may be after its runtime is gone.
+        // The runtime of the run may be gone already.
         let Some(host) = context::with(|context| context.host()) else { return };
         let mut questions = host.questions.all();
         let Some(of_run) = questions.get_mut(&self.run) else { return };
-        // Another may have taken its place.
+        // Another closure may have replaced this one.
         let is_this = of_run
             .get(&self.name)
             .is_some_and(|answers| std::ptr::addr_eq(Rc::as_ptr(answers), self.answers.as_ptr()));

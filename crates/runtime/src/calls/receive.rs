@@ -1,4 +1,5 @@
-//! Calls of durable runs that take what the log or the outside has for them: a message, the way at a change of the program.
+//! Calls of durable runs whose reply comes from the log or from outside: messages, and branches at
+//! changes to the program.
 
 use serde::de::DeserializeOwned;
 use tiffany_kernel::SystemCall;
@@ -6,15 +7,15 @@ use tiffany_kernel::SystemCall;
 use crate::calls::call::{Call, TryCall};
 use crate::calls::written::Written;
 
-/// Takes the next message that was sent to this run under this name, waiting for one.
+/// Receives the next message that was sent to this run under this name, and waits for one.
 #[track_caller]
 pub fn receive<T: DeserializeOwned + 'static>(name: &str) -> TryCall<T, Written> {
     TryCall::new(SystemCall::ReceiveMessage(name.into()))
 }
 
-/// Whether this run takes the new way at a change of the program. A run that had gone past this place before the program had this line
-/// takes the old way, here and wherever this id is asked for, to its end. One that had not come so far takes the new one, as all new
-/// runs do.
+/// Whether this run takes the new branch of a change to the program. A run that had passed this
+/// place before the change takes the old branch, here and wherever this id is used, until it ends.
+/// A run that had not come this far takes the new one, like all new runs.
 ///
 /// ```
 /// # async fn charge() -> Result<u32, tiffany::TaskError> { Ok(1) }

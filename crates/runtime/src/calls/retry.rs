@@ -1,4 +1,4 @@
-//! When a step that failed is tried again.
+//! Retry policies of steps.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,10 +8,11 @@ use std::time::Duration;
 use crate::host::entropy::mixed;
 use tiffany_kernel::TaskError;
 
-/// How often a step is tried, and how long it waits in between. Without one, a step is tried once.
+/// How often a step is tried, and how long it waits in between. Without a policy, a step is tried
+/// once.
 ///
-/// Counted are attempts that failed. One that a crash cut off has not failed: it is made again and takes nothing off
-/// the count.
+/// Only failed attempts are counted. An attempt that a crash interrupted has not failed: it is
+/// repeated and not counted.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,40 +39,42 @@ pub struct Retry {
 type IsHopeless = Arc<dyn Fn(&TaskError) -> bool + Send + Sync>;
 
 impl Retry {
-    /// So many attempts in all, with waits of 100 ms, 200 ms, 400 ms and so on up to a minute, each up to a tenth less.
+    /// This number of attempts in all, with waits of 100 ms, 200 ms, 400 ms and so on up to a
+    /// minute, each shortened by up to a tenth.
     pub fn times(attempts: u64) -> Retry {
         let (first, max) = (Duration::from_millis(100), Duration::from_secs(60));
         Retry { attempts, first, factor: 2.0, max, jitter: 0.1, hopeless: Vec::new() }
     }
 
-    /// How long it waits after the first failure. The longest wait is at least that.
+    /// Sets the wait after the first failure. The longest wait is at least as long.
     pub fn first(mut self, wait: Duration) -> Retry {
         self.first = wait;
         self.max = self.max.max(wait);
         self
     }
 
-    /// How much longer it waits each time.
+    /// Sets the factor by which each wait is longer than the one before.
     pub fn factor(mut self, factor: f64) -> Retry {
         self.factor = factor;
         self
     }
 
-    /// How long it waits at most.
+    /// Sets the longest wait.
     pub fn max(mut self, wait: Duration) -> Retry {
         self.max = wait;
         self
     }
 
-    /// By which part of it a wait may be shorter, from 0 to 1, so that those who failed together do not all come
-    /// back together. Drawn from the run's seed: the same run waits the same.
+    /// Sets the part of a wait, from 0 to 1, by which it may be shortened at random, so that steps
+    /// that failed together do not all retry together. It is drawn from the run's seed: the same
+    /// run waits for the same time.
     pub fn jitter(mut self, part: f64) -> Retry {
         self.jitter = part;
         self
     }
 
-    /// What is not worth another attempt, by its error. It can be said more than once: each adds to it. What only the work itself can
-    /// tell, it says with [`StepError::give_up`](crate::host::attempt::StepError::give_up).
+    /// Adds a rule for errors that are not worth another attempt. If only the work can tell, it
+    /// returns [`StepError::give_up`](crate::host::attempt::StepError::give_up).
     ///
     /// ```
     /// use tiffany::ErrorKind;
@@ -94,14 +97,16 @@ impl Retry {
         self
     }
 
-    /// Whether another attempt is made after so many failures, this error the last.
+    /// Whether another attempt is made after this number of failures, of which this error is the
+    /// last.
     pub(crate) fn allows(&self, failures: u64, error: &TaskError) -> bool {
-        // Code of the user's on the loop's thread: if it panics, the hook has shown that, and nothing is tried again.
+        // User code on the loop's thread. If it panics, the hook has reported that, and the step is
+        // not tried again.
         let is_hopeless = || self.hopeless.iter().any(|is_hopeless| is_hopeless(error));
         failures < self.attempts && !catch_unwind(AssertUnwindSafe(is_hopeless)).unwrap_or(true)
     }
 
-    /// How long it waits after so many failures.
+    /// How long the step waits after this number of failures.
     pub(crate) fn wait(&self, failures: u64, seed: u64) -> Duration {
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let longest = self.max.as_secs_f64();

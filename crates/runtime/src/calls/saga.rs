@@ -1,7 +1,9 @@
-//! Sagas: steps that are undone in reverse when what they belong to fails or is cancelled. The undoing is made of steps
-//! itself, so after a crash it goes on where it was. Nothing here knows of the log.
+//! Sagas: steps that are undone in reverse order when the whole fails or is cancelled. The undoing
+//! consists of steps too, so after a crash it continues where it was. Nothing here knows of the
+//! log.
 //!
-//! A saga is a task of its own: a task that is cancelled may make calls only if it has a cleanup, and this is one.
+//! A saga is a task of its own: a task that is cancelled may make calls only if it has a cleanup,
+//! and this task has one.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display};
@@ -25,15 +27,15 @@ use crate::calls::task::wait_at;
 use crate::host::panics::panic_error;
 use tiffany_records::redact::shown;
 
-/// How often an undo step is tried that has no policy of its own.
+/// How often an undo step without a policy of its own is tried.
 const UNDO_ATTEMPTS: u64 = 10;
 
 type Undoing = Pin<Box<dyn Future<Output = Result<(), TaskError>>>>;
 
-/// Something to undo.
+/// An entry to undo.
 #[derive(Clone)]
 struct Entry {
-    /// The step that it undoes.
+    /// The step that the entry undoes.
     of: &'static str,
     how: How,
 }
@@ -41,13 +43,13 @@ struct Entry {
 #[derive(Clone)]
 enum How {
     Nothing,
-    /// It may have to be begun more than once: a cancel takes back the step that was under way.
+    /// This may have to begin more than once: a cancel withdraws the step that was running.
     Undo(Rc<dyn Fn() -> Undoing>),
-    /// Nobody knows whether it happened, and nobody said what to do then.
+    /// It is unknown whether the step happened, and there is no undo step for this case.
     Doubt(TaskError),
 }
 
-/// What a saga has done so far; given to its body.
+/// The steps that a saga has done so far; passed to its body.
 #[derive(Clone, Default)]
 pub struct Saga(Rc<RefCell<Done>>);
 
@@ -58,11 +60,11 @@ struct Done {
     not_undone: Vec<(&'static str, TaskError)>,
 }
 
-/// Does something that can be undone as a whole: if the body fails, or the task that waits for it is cancelled, what its
-/// [steps](Saga::step) have done is undone, the last one first.
+/// Runs steps that are undone as a whole: if the body fails, or the task that waits for it is
+/// cancelled, its [steps](Saga::step) are undone, the last one first.
 ///
-/// The undoing of each is a step with retries (ten attempts, if it has no policy of its own). If one fails all the same, the others
-/// are undone nonetheless, and the error tells which could not be.
+/// The undo steps are retried (ten attempts, if they have no policy of their own). If one fails
+/// nevertheless, the others still run, and the error names those that failed.
 ///
 /// ```
 /// use tiffany::TaskError;
@@ -86,8 +88,10 @@ struct Done {
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
 ///
-/// A saga runs as a task of its own. If its waiter is cancelled, or drops this (in a `timeout`, say), its body is dropped at its next call and it
-/// undoes; a second cancel, or the end of [`cancel_grace`](crate::runtime::builder::Builder::cancel_grace), ends that too. What is not undone then is logged, or written to standard error where nothing is.
+/// A saga runs as a task of its own. If its waiter is cancelled, or drops this (in a `timeout`, for
+/// example), its body is dropped at its next call and its steps are undone. A second cancel, or the
+/// end of [`cancel_grace`](crate::runtime::builder::Builder::cancel_grace), stops that too. Steps
+/// that are not undone then are logged, or written to standard error if there is no log.
 #[track_caller]
 pub fn saga<T, E, F>(body: F) -> impl Future<Output = Result<T, SagaError>>
 where
@@ -106,7 +110,7 @@ where
     F: AsyncFnOnce(&Saga) -> Result<T, E> + 'static,
 {
     let saga = Saga::default();
-    // When this is dropped, so is the group, and its members are cancelled.
+    // Dropping this drops the group, which cancels its members.
     let members: TryCall<Group> = TryCall::new_at(SystemCall::CreateGroup, at);
     let members = members.await.map_err(|error| saga.error(error))?;
     let given = saga.clone();
@@ -119,8 +123,11 @@ where
 }
 
 impl Saga {
-    /// A step of the saga, and how it is undone, given what it gave. If its work gives an error, it is not undone, as it has done nothing. If nobody knows whether it happened, because an attempt was
-    /// cut off by a crash, took too long, panicked, was cancelled in the middle, or gave what cannot be written down or read, then [`undo_in_doubt`](SagaStep::undo_in_doubt) says what is done; without that it is reported.
+    /// A step of the saga, and how to undo it, given its result. If its work returns an error,
+    /// there is nothing to undo. If it is unknown whether the step happened (because an attempt was
+    /// interrupted by a crash, timed out, panicked, was cancelled, or returned a value that can't
+    /// be recorded or read), then [`undo_in_doubt`](SagaStep::undo_in_doubt) decides what is done;
+    /// without it the step is reported as not undone.
     #[track_caller]
     pub fn step<T, U, F>(&self, step: Step<T>, undo: F) -> SagaStep<T>
     where
@@ -132,7 +139,7 @@ impl Saga {
         SagaStep { saga: self.clone(), step, undo, in_doubt: None }
     }
 
-    /// Something else to undo, by this step: what was done without a step of the saga.
+    /// Adds an undo step for something that was done outside the steps of the saga.
     pub fn on_failure<U, F>(&self, of: &'static str, undo: F)
     where
         U: DeserializeOwned + 'static,
@@ -155,7 +162,7 @@ impl Saga {
             let undone = match how {
                 How::Nothing => None,
                 How::Doubt(doubt) => Some(Err(doubt)),
-                // Code of the user's: a panic in it must not keep the others from being undone.
+                // User code: a panic in it must not keep the others from being undone.
                 How::Undo(undo) => Some(match catch_unwind(AssertUnwindSafe(|| undo())) {
                     Ok(undoing) => undoing.await,
                     Err(payload) => Err(panic_error(payload, "the undoing panicked")),
@@ -171,7 +178,7 @@ impl Saga {
         }
     }
 
-    /// What the waiter is told.
+    /// The error for the waiter.
     fn error(&self, cause: TaskError) -> SagaError {
         let done = self.0.borrow();
         SagaError { cause, undone: done.undone.clone(), not_undone: done.not_undone.clone() }
@@ -194,7 +201,8 @@ pub struct SagaStep<T> {
 }
 
 impl<T> SagaStep<T> {
-    /// How it is undone if nobody knows whether it happened. This must do no harm if it did not.
+    /// Sets how the step is undone if it is unknown whether it happened. This must do no harm if it
+    /// did not.
     pub fn undo_in_doubt<U, F>(mut self, undo: F) -> SagaStep<T>
     where
         U: DeserializeOwned + 'static,
@@ -214,7 +222,8 @@ impl<T: Clone + DeserializeOwned + 'static> IntoFuture for SagaStep<T> {
         let name = step.name();
         let made = step.tells_doubt().into_future();
         Box::pin(async move {
-            // Until its result is here it is in doubt: this may be dropped in the middle.
+            // The step is in doubt until its result arrives, because this future may be dropped
+            // before.
             let cut_off = "it was cancelled while it was under way";
             let how = match in_doubt {
                 Some(undo) => How::Undo(undo),
@@ -239,13 +248,13 @@ impl<T: Clone + DeserializeOwned + 'static> IntoFuture for SagaStep<T> {
     }
 }
 
-/// Whether a step that failed with this may have been done all the same.
+/// Whether a step that failed with this error may have happened nevertheless.
 fn is_in_doubt(error: &TaskError) -> bool {
     use ErrorKind::{Host, InDoubt, Panicked, TimedOut, Unreadable, Unserializable};
     matches!(error.kind(), InDoubt | TimedOut | Panicked | Unserializable | Unreadable | Host)
 }
 
-/// Why a saga failed, and what was undone.
+/// Why a saga failed, and which steps were undone.
 #[derive(Clone, Debug)]
 pub struct SagaError {
     cause: TaskError,
@@ -278,7 +287,7 @@ impl Display for SagaError {
 
 impl std::error::Error for SagaError {}
 
-/// The error of the body, if all was undone.
+/// The error of the body, if everything was undone.
 impl From<SagaError> for TaskError {
     fn from(error: SagaError) -> TaskError {
         if error.not_undone.is_empty() || error.cause.kind() == ErrorKind::NotUndone {
@@ -294,7 +303,8 @@ impl From<SagaError> for TaskError {
     }
 }
 
-/// A saga as a coroutine: its body, and then the undoing, if the body fails or the task is cancelled.
+/// A saga as a coroutine: its body, and then the undoing, if the body fails or the task is
+/// cancelled.
 struct SagaTask<F> {
     body: Pin<Box<FutureTask<F, Fallible>>>,
     saga: Saga,
@@ -302,7 +312,7 @@ struct SagaTask<F> {
 }
 
 impl<F> SagaTask<F> {
-    /// Begins the undoing, after which the task ends like this.
+    /// Begins the undoing, after which the task ends in this way.
     fn begin_undo(&mut self, end: impl FnOnce(&Saga) -> Result<(), TaskError> + 'static) {
         let saga = self.saga.clone();
         self.undo = Some(Box::pin(FutureTask::<_, Fallible>::new(async move {
@@ -320,7 +330,7 @@ where
     fn resume(mut self: Pin<&mut Self>, port: &Port) -> Turn {
         if self.undo.is_none() {
             match self.body.as_mut().resume(port) {
-                // Who waits is told what is not undone.
+                // The waiter is told what is not undone.
                 Turn::Failed(error) => self.begin_undo(|_| Err(error)),
                 turn => return turn,
             }
@@ -330,7 +340,8 @@ where
 
     fn unwind(mut self: Pin<&mut Self>, port: &Port, phase: Unwind) -> Turn {
         if phase == Unwind::Begin {
-            // What the body holds goes first. If it was being undone already, that begins anew at what was under way.
+            // What the body holds is dropped first. If the undoing had begun, it continues from the
+            // step that was running.
             let dropped = match self.undo.take() {
                 Some(_) => Turn::Pending,
                 None => self.body.as_mut().unwind(port, phase),
@@ -338,7 +349,7 @@ where
             self.begin_undo(|saga| match (saga.0.borrow().not_undone.is_empty(), dropped) {
                 (true, Turn::Failed(panic)) => Err(panic),
                 (true, _) => Ok(()),
-                // Nobody waits, so this is the task's own error.
+                // There is no waiter, so this is the task's own error.
                 (false, _) => {
                     let message = "the saga was cancelled";
                     Err(saga.error(TaskError::new(ErrorKind::TaskCancelled, message)).into())
@@ -356,7 +367,8 @@ where
     }
 }
 
-/// A second cancel, or the end of the grace, cuts the undoing short. The log has no place for that, but somebody must know.
+/// A second cancel, or the end of the grace period, cuts the undoing short. The log has no place
+/// for that, so it is reported here.
 impl<F> Drop for SagaTask<F> {
     fn drop(&mut self) {
         let Some(done) = self.undo.as_ref().and_then(|_| self.saga.0.try_borrow().ok()) else {

@@ -6,15 +6,18 @@ use serde::Serialize;
 use tiffany_kernel::{CallKind, EffectWork, SystemCall, Uuid};
 use tiffany_records::value::encode;
 
-/// Sends a message to another durable run of this runtime, which takes it with [`receive`](crate::calls::receive::receive) under this name. When this returns, the
-/// message is safe in the log of the other run, and it is there once, however often this process dies. Messages from one run to another
-/// keep their order.
+/// Sends a message to another durable run of this runtime, which receives it with
+/// [`receive`](crate::calls::receive::receive) under this name. When this returns, the message is
+/// durable in the log of the other run, exactly once, however often this process dies. Messages
+/// from one run to another keep their order.
 ///
-/// If the other run has too many messages that it has not received, this waits. A run that sends to itself does not wait: it gets the error
-/// [`InboxFull`](tiffany_kernel::ErrorKind::InboxFull).
+/// If the other run has too many unread messages, this waits. A run that sends to itself does not
+/// wait: it gets the error [`InboxFull`](tiffany_kernel::ErrorKind::InboxFull).
 ///
-/// A run that is paused has the message when it goes on. To one that is over, was removed, or that there is not, nothing can be sent: that is the error
-/// [`RunOver`](tiffany_kernel::ErrorKind::RunOver), [`RunRemoved`](tiffany_kernel::ErrorKind::RunRemoved) or [`NoSuchRun`](tiffany_kernel::ErrorKind::NoSuchRun).
+/// A paused run receives the message when it is resumed. Sending to a run that is finished, was
+/// removed or doesn't exist is an error: [`RunOver`](tiffany_kernel::ErrorKind::RunOver),
+/// [`RunRemoved`](tiffany_kernel::ErrorKind::RunRemoved) or
+/// [`NoSuchRun`](tiffany_kernel::ErrorKind::NoSuchRun).
 ///
 /// ```
 /// use tiffany::durable::{receive, run_id, send};
@@ -53,7 +56,7 @@ pub fn send(to: Uuid, name: &str, message: &impl Serialize) -> TryCall<()> {
     )
 }
 
-/// A message on its way.
+/// A message that is being sent.
 pub(crate) struct Sending {
     pub(crate) to: Uuid,
     pub(crate) name: String,

@@ -1,5 +1,6 @@
-//! What a task shows to those who watch, as calls. They are system calls like all others: scheduling points, and seen by handlers. But they are not written down,
-//! so that a million of them cost no disk, and a program may have more or fewer of them than the one that wrote a log.
+//! Calls that show something to watchers. They are system calls like all others: scheduling points,
+//! and seen by handlers. But they are not recorded, so that a million of them need no disk space,
+//! and a program may make more or fewer of them than the version that wrote a log.
 
 use std::borrow::Cow;
 
@@ -7,7 +8,7 @@ use tiffany_kernel::{LogLevel, Showing, Shown, Stage, SystemCall};
 
 use crate::calls::call::Call;
 
-/// Says how far the task is: so much of so much, where that is known.
+/// Shows the task's progress, with the total if it is known.
 ///
 /// ```
 /// use tiffany::pal::progress;
@@ -29,13 +30,13 @@ pub fn progress(
     show(Showing::Progress { done, total: total.into() }, message)
 }
 
-/// Says something of this level. It goes to the activity log, and to `tracing` in the task's span.
+/// Logs a message at this level. It goes to the activity log, and to `tracing` in the task's span.
 #[track_caller]
 pub fn log(level: LogLevel, message: impl Into<Cow<'static, str>>) -> Call<()> {
     show(Showing::Log(level), message)
 }
 
-/// A piece of output, of a stream that is called `stdout`, `stderr` or as one likes.
+/// Shows a piece of output of a stream, which is called `stdout`, `stderr` or any other name.
 #[track_caller]
 pub fn output(
     stream: impl Into<Cow<'static, str>>,
@@ -44,7 +45,7 @@ pub fn output(
     show(Showing::Output(stream.into()), text)
 }
 
-/// Says that the task is in this stage now.
+/// Shows that the task enters this stage.
 ///
 /// ```
 /// use tiffany::pal::{Stage, stage};

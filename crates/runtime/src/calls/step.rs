@@ -1,5 +1,5 @@
-//! Steps: work that a durable run does in the world. The result is written down; a resumed run gets it from
-//! there and does not do the work again.
+//! Steps: work of a durable run in the outside world. The result is recorded; a resumed run reads
+//! it from the log and does not repeat the work.
 
 use crate::calls::work::Origin;
 use crate::calls::work::Work;
@@ -20,10 +20,11 @@ use crate::host::attempt::Kind;
 use crate::host::attempt::{Attempt, Spawner, StepError, StepJob, Tried};
 use tiffany_records::value::{Json, decode, encode};
 
-/// Does blocking work outside the run, on a thread of its own, and writes the result down.
+/// Does blocking work outside the run, on a thread of its own, and records its result.
 ///
-/// In a durable run the work begins when the call is safe in the log. After a crash before its result is there
-/// it is done again; after that, never. Where that is not right, see [`at_most_once`](Step::at_most_once).
+/// In a durable run the work begins when the call is durable. If a crash interrupts it, it is
+/// repeated; once its result is recorded, it never is. If repeating it is not acceptable, see
+/// [`at_most_once`](Step::at_most_once).
 ///
 /// ```
 /// use tiffany::durable::step;
@@ -48,7 +49,8 @@ where
     step_with(name, move |_| work())
 }
 
-/// The same for work that wants to know its key, and which attempt it is.
+/// Does blocking work that uses its [`Attempt`], and records its result. The attempt has the key
+/// and number of the attempt, checkpoints and more.
 ///
 /// ```
 /// use tiffany::durable::step_with;
@@ -74,7 +76,8 @@ where
     Step::new(name, StepJob::Blocking(Arc::new(move |attempt| tried(work(attempt)))))
 }
 
-/// The same for a future of another runtime, which runs there. If nobody waits for it any more, it is dropped there.
+/// Does work that is a future of another runtime, which runs there, and records its result. If no
+/// task waits for it any more, it is dropped there.
 ///
 /// ```
 /// use std::time::Duration;
@@ -108,13 +111,15 @@ where
     Step::new(name, StepJob::Elsewhere(spawner.clone(), Arc::new(work)))
 }
 
-/// A transactional step: blocking work that is done and confirmed in a transaction of the user's own database, together with its key and its
-/// result, so that it happens exactly once. `tiffany-sqlite` and `tiffany-postgres` make such steps; this is for those who want
-/// them in another database.
+/// A transactional step: blocking work that is committed in a transaction of the user's own
+/// database, together with its key and its result, so that it happens exactly once.
+/// `tiffany-sqlite` and `tiffany-postgres` provide such steps; this function is for other
+/// databases.
 ///
-/// The work gives its result as JSON. It must look the [key](Attempt::key) up first, and if it is there, give the result that is with it
-/// and do nothing; otherwise it must write both in the same transaction as what it does. If nobody can tell whether the transaction was
-/// confirmed, it gives [`StepError::in_doubt`]: the next attempt finds out by looking.
+/// The work returns its result as JSON. It must look up the [key](Attempt::key) first. If the key
+/// is there, it must return the result stored with it and do nothing; otherwise it must write both
+/// in the same transaction as its changes. If it is unknown whether the transaction was committed,
+/// it returns [`StepError::in_doubt`]: the next attempt finds out by looking up the key.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -154,14 +159,14 @@ where
     Step::new(name, StepJob::Blocking(Arc::new(work))).transactional()
 }
 
-/// The result of an attempt, in the form in which it is written down.
+/// The result of an attempt, in the form in which it is recorded.
 fn tried<T: Serialize, E: Into<StepError>>(result: Result<T, E>) -> Tried {
-    // What cannot be written down will not be able to next time.
+    // What can't be recorded now can't be recorded by the next attempt either.
     let json = encode(&result.map_err(Into::into)?).map_err(StepError::last)?;
     Ok(Json::made_elsewhere(json))
 }
 
-/// A step as the host is given it.
+/// A step as the host gets it.
 pub(crate) struct StepWork {
     pub(crate) name: &'static str,
     /// The line of the program, for errors.
@@ -173,7 +178,7 @@ pub(crate) struct StepWork {
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) queue: Option<String>,
     pub(crate) holds_in_doubt: bool,
-    /// Whether an attempt that was cut off makes a later failure a doubt.
+    /// Whether a later failure is a doubt if an attempt was interrupted.
     pub(crate) tells_doubt: bool,
 }
 
@@ -207,8 +212,8 @@ impl<T> Step<T> {
         Step { work, at, input: None, origin: None, value: PhantomData }
     }
 
-    /// What the step is given. It is written down beside the name, and a resumed run that gives it something else
-    /// is told so.
+    /// Sets the input of the step. It is recorded beside the name. If a resumed run passes another
+    /// input, that is an error.
     pub fn input(mut self, input: &impl Serialize) -> Step<T> {
         if !matches!(self.input, Some(Err(_))) {
             self.input = Some(encode(input));
@@ -216,61 +221,65 @@ impl<T> Step<T> {
         self
     }
 
-    /// The same of what is JSON already.
+    /// Sets the input, which is JSON already.
     pub(crate) fn input_json(mut self, json: String) -> Step<T> {
         self.input = Some(Ok(json));
         self
     }
 
-    /// Says where in the program it is made, if the compiler does not know.
+    /// Sets the line of the program at which the step is made, if the compiler does not know it.
     pub(crate) fn made_at(mut self, at: Site) -> Step<T> {
         self.work.at = at;
         self
     }
 
-    /// The call as another language has it.
+    /// Sets the call as another language has it.
     pub(crate) fn with_origin(mut self, origin: Origin) -> Step<T> {
         self.origin = Some(origin);
         self
     }
 
-    /// It is done in a transaction, whose end is found out by looking.
+    /// Makes the step transactional: whether it happened is found out by looking up its key.
     pub(crate) fn transactional(mut self) -> Step<T> {
         self.work.kind = Kind::Transactional;
         self.tells_doubt()
     }
 
-    /// It may be done again: after a crash it is, with the same key. This is what a step is unless it is told otherwise.
+    /// The step may be repeated: after a crash it is, with the same key. This is the default.
     pub fn idempotent(self) -> Step<T> {
         self.become_kind(Kind::Idempotent)
     }
 
-    /// It must not be done twice. If a crash or its timeout cuts it off, nobody knows whether it happened: its task gets
-    /// the error [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt). It is not tried again after an error either.
+    /// The step must not be done twice. If a crash or its timeout interrupts it, it is unknown
+    /// whether it happened, and its task gets the error
+    /// [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt). It is not retried after an error either.
     pub fn at_most_once(self) -> Step<T> {
         self.become_kind(Kind::AtMostOnce)
     }
 
-    /// If it is in doubt, its task waits until a person has decided, by [`Runtime::decide`](crate::runtime::Runtime::decide),
-    /// [`Control::decide`](crate::control::Control::decide) or `tiffany doubt`, instead of getting an error. For steps that are at most once.
+    /// Has the task of a step in doubt wait until a person has decided, with
+    /// [`Runtime::decide`](crate::runtime::Runtime::decide),
+    /// [`Control::decide`](crate::control::Control::decide) or `tiffany doubt`, instead of getting
+    /// an error. This is for at-most-once steps.
     pub fn hold_in_doubt(mut self) -> Step<T> {
         self.work.holds_in_doubt = true;
         self
     }
 
-    /// If an attempt is cut off and a later one fails, its task is told that it may have happened.
+    /// Tells the task that the step may have happened, if an attempt was interrupted and a later
+    /// one fails.
     pub(crate) fn tells_doubt(mut self) -> Step<T> {
         self.work.tells_doubt = true;
         self
     }
 
-    /// It changes nothing outside: a computation, a file that is read. The result is written down, but the work does not wait for
-    /// the disk before it begins.
+    /// The step changes nothing outside, such as a computation or reading a file. Its result is
+    /// recorded, but the work does not wait for the disk before it begins.
     pub fn pure(self) -> Step<T> {
         self.become_kind(Kind::Pure)
     }
 
-    /// One that is transactional by its making stays so.
+    /// Sets the kind; a transactional step stays transactional.
     fn become_kind(mut self, kind: Kind) -> Step<T> {
         if self.work.kind == Kind::Transactional {
             let message =
@@ -282,13 +291,13 @@ impl<T> Step<T> {
         self
     }
 
-    /// When it is tried again after an error. Its task sees only the last one.
+    /// Sets when the step is retried after an error. Its task sees only the last error.
     pub fn retry(mut self, policy: Retry) -> Step<T> {
         self.work.retry = Some(policy);
         self
     }
 
-    /// The same, unless it has a policy or must not be done twice.
+    /// Sets a retry policy, unless the step has one or must not be repeated.
     pub(crate) fn retry_by_default(mut self, policy: Retry) -> Step<T> {
         if self.work.kind != Kind::AtMostOnce {
             self.work.retry.get_or_insert(policy);
@@ -300,22 +309,24 @@ impl<T> Step<T> {
         self.work.name
     }
 
-    /// How long an attempt may take, from when it is given to its thread or runtime. After that it counts as failed with
-    /// [`TimedOut`](tiffany_kernel::ErrorKind::TimedOut); a result that comes later is counted and dropped. Work on a thread
-    /// cannot be stopped and goes on; a future is dropped.
+    /// Sets how long an attempt may take, from when it is given to its thread or runtime. After
+    /// that it counts as failed with [`TimedOut`](tiffany_kernel::ErrorKind::TimedOut); a later
+    /// result is counted and dropped. Work on a thread cannot be stopped and keeps running; a
+    /// future is dropped.
     pub fn timeout(mut self, timeout: Duration) -> Step<T> {
         self.work.timeout = Some(timeout);
         self
     }
 
-    /// How often an attempt must give a sign by [`Attempt::heartbeat`]. Without one it counts as failed, as after its timeout; that is
-    /// noticed after once to twice this time.
+    /// Sets how often an attempt must call [`Attempt::heartbeat`]. An attempt that doesn't counts
+    /// as failed, as after its timeout; that is noticed after once to twice this time.
     pub fn heartbeat(mut self, every: Duration) -> Step<T> {
         self.work.heartbeat = Some(every);
         self
     }
 
-    /// The queue it stands in before each attempt, one of [`Builder::queue`](crate::runtime::builder::Builder::queue).
+    /// Sets the queue in which the step waits before each attempt: one of
+    /// [`Builder::queue`](crate::runtime::builder::Builder::queue).
     pub fn queue(mut self, name: &str) -> Step<T> {
         self.work.queue = Some(name.into());
         self
@@ -332,7 +343,7 @@ impl<T: DeserializeOwned + 'static> IntoFuture for Step<T> {
 }
 
 impl<T> Step<T> {
-    /// The call, whose answer is read in any way.
+    /// The call, with any decoding of its reply.
     pub(crate) fn into_call<R, D>(self) -> TryCall<R, D> {
         let Step { work, at, input, origin, .. } = self;
         let name = work.name;

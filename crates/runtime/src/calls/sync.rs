@@ -1,4 +1,5 @@
-//! Semaphores and mutexes between tasks of one run. Who waits longest is served first.
+//! Semaphores and mutexes between tasks of one run. Waiters are served in the order in which they
+//! began to wait.
 
 use std::cell::{RefCell, RefMut};
 use std::fmt;
@@ -10,7 +11,7 @@ use tiffany_kernel::{ObjectRef, Permits, Release, Reply, SystemCall, TaskError};
 use crate::calls::call::{Call, FromReply, TryCall, unexpected};
 use crate::calls::context;
 
-/// So many permits. Clones are the same semaphore.
+/// A number of permits. Clones are the same semaphore.
 ///
 /// ```
 /// use tiffany::semaphore;
@@ -30,14 +31,14 @@ pub struct Semaphore {
 
 struct SemaphoreHandle(ObjectRef);
 
-/// Permits that were taken; they go back when this is dropped.
+/// Permits that were acquired; dropping this returns them.
 #[must_use = "the permit goes back at once if it is not kept"]
 pub struct Permit {
     semaphore: Rc<SemaphoreHandle>,
     count: usize,
 }
 
-/// A new semaphore.
+/// Creates a semaphore.
 #[track_caller]
 pub fn semaphore(permits: usize) -> Call<Semaphore> {
     Call::new(SystemCall::CreateSemaphore(permits))
@@ -48,19 +49,19 @@ impl Semaphore {
         self.inner.0
     }
 
-    /// The handle of permits that were taken by a call that is no [`Acquire`].
+    /// The handle of permits that were acquired by a call other than [`Acquire`].
     pub(crate) fn permit(&self, permits: Permits) -> Permit {
         Permit { semaphore: Rc::clone(&self.inner), count: permits.count as usize }
     }
 
-    /// Takes a permit, waiting for it.
+    /// Acquires a permit, and waits until one is free.
     #[track_caller]
     pub fn acquire(&self) -> Acquire {
         self.acquire_many(1)
     }
 
-    /// Takes so many permits at once, waiting until all are there. To ask for more than there are in all is
-    /// an error (TFY0033), as nobody could ever give them.
+    /// Acquires several permits at once, and waits until all are free. Asking for more than the
+    /// semaphore has in all is an error (TFY0033), because the wait could never end.
     #[track_caller]
     pub fn acquire_many(&self, permits: usize) -> Acquire {
         let call = TryCall::new(SystemCall::Acquire(self.inner.0, permits));
@@ -122,7 +123,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// A value that one task has at a time, even across its calls.
+/// A value that only one task can lock at a time, even across calls.
 ///
 /// ```
 /// use tiffany::{mutex, spawn, yield_now};
@@ -151,12 +152,12 @@ pub struct Mutex<T> {
 /// The value of a locked mutex.
 #[must_use = "the mutex is unlocked at once if the guard is not kept"]
 pub struct MutexGuard<'a, T> {
-    // Before the permit, so that the value is free when the next one is woken.
+    // Dropped before the permit, so that the value is free when the next waiter is woken.
     value: RefMut<'a, T>,
     _permit: Permit,
 }
 
-/// A new mutex.
+/// Creates a mutex.
 #[track_caller]
 pub fn mutex<T: 'static>(value: T) -> NewMutex<T> {
     NewMutex { call: Call::new(SystemCall::CreateMutex), value: Some(value) }
@@ -184,7 +185,7 @@ impl<T: Unpin> Future for NewMutex<T> {
 }
 
 impl<T> Mutex<T> {
-    /// Locks it, waiting until it is free.
+    /// Locks the mutex, and waits until it is free.
     #[track_caller]
     pub fn lock(&self) -> impl Future<Output = Result<MutexGuard<'_, T>, TaskError>> {
         let acquire = self.semaphore.acquire();

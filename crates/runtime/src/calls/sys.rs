@@ -1,5 +1,5 @@
-//! The calls a task can make, as functions. Each is named as its `SystemCall` in the kernel and as its
-//! tag in traces, so one search finds both ends. Handles have their own files.
+//! The system calls as functions. Each has the name of its `SystemCall` in the kernel and of its
+//! tag in traces, so that one search finds both ends. Handles have their own files.
 
 use crate::calls::work::Origin;
 use crate::calls::work::Work;
@@ -29,7 +29,7 @@ use crate::calls::task::Task;
 use crate::host::inbox::Remote;
 use crate::host::pool::{Job, PoolWork};
 
-/// Lets the others run first.
+/// Lets the other tasks run first.
 ///
 /// ```
 /// tiffany::run(async {
@@ -42,7 +42,7 @@ pub fn yield_now() -> Yield {
     Yield::new()
 }
 
-/// The number of the task that asks.
+/// The number of the calling task.
 ///
 /// ```
 /// let tid = tiffany::run(async { tiffany::get_tid().await })?;
@@ -54,13 +54,13 @@ pub fn get_tid() -> Call<Tid> {
     Call::new(SystemCall::GetTid)
 }
 
-/// The run's clock: set once a round, and never going back.
+/// The run's clock. It is set once a round and never goes back.
 #[track_caller]
 pub fn now() -> Call<Time> {
     Call::new(SystemCall::Now)
 }
 
-/// A random number. It comes from the run's seed, so that a durable run that is resumed has the same ones again.
+/// Draws a random number from the run's seed. A resumed durable run gets the same numbers again.
 ///
 /// ```
 /// tiffany::run(async {
@@ -73,7 +73,7 @@ pub fn random() -> Call<u64> {
     Call::new(SystemCall::Random)
 }
 
-/// A new identity. A durable run that is resumed has the same one again.
+/// Draws a new UUID. A resumed durable run gets the same one again.
 ///
 /// ```
 /// tiffany::run(async {
@@ -87,13 +87,13 @@ pub fn new_uuid() -> Call<Uuid> {
     Call::new(SystemCall::NewUuid(Uuid(0)))
 }
 
-/// Waits so long by the run's clock.
+/// Waits for a duration on the run's clock.
 #[track_caller]
 pub fn sleep(duration: Duration) -> Call<()> {
     Call::new(SystemCall::Sleep(duration))
 }
 
-/// Waits so many seconds. A negative number, or one that is none, is an error at this line.
+/// Waits for a number of seconds. A negative number, or NaN, is an error at this line.
 #[track_caller]
 pub fn sleep_secs(seconds: f64) -> Call<()> {
     match Duration::try_from_secs_f64(seconds) {
@@ -105,13 +105,14 @@ pub fn sleep_secs(seconds: f64) -> Call<()> {
     }
 }
 
-/// Waits until then by the run's clock.
+/// Waits until a moment on the run's clock.
 #[track_caller]
 pub fn sleep_until(time: Time) -> Call<()> {
     Call::new(SystemCall::SleepUntil(time))
 }
 
-/// Starts a task. Whatever its future returns is its value; for one that can fail see [`try_spawn`].
+/// Spawns a task. The output of its future is its value; for a future that can fail use
+/// [`try_spawn`].
 ///
 /// ```
 /// use tiffany::spawn;
@@ -132,7 +133,7 @@ where
     Spawn::new(Box::pin(FutureTask::<F, Plain>::new(future)))
 }
 
-/// Starts a task that can fail: with `Err` it is Failed, and who waits for it gets the error.
+/// Spawns a task that can fail: with `Err` it is Failed, and its waiters get the error.
 ///
 /// ```
 /// use tiffany::try_spawn;
@@ -153,13 +154,13 @@ where
     Spawn::new(Box::pin(FutureTask::<F, Fallible>::new(future)))
 }
 
-/// Starts a task that is a state machine.
+/// Spawns a task that is a state machine.
 #[track_caller]
 pub fn spawn_agent<A: AgentTask + 'static>(agent: A) -> Spawn<A::Output> {
     Spawn::new(Box::pin(StateMachine::new(agent)))
 }
 
-/// Starts a task that is a coroutine of its own making, on behalf of that line.
+/// Spawns a task with any coroutine, on behalf of that line.
 pub(crate) fn spawn_coroutine<T>(
     coroutine: BoxCoroutine,
     at: &'static Location<'static>,
@@ -167,7 +168,7 @@ pub(crate) fn spawn_coroutine<T>(
     Spawn { pending: Pending::new_at(at), ..Spawn::new(coroutine) }
 }
 
-/// A task to be started, with what it may be told besides its future.
+/// A task to be spawned, with its options.
 #[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Spawn<T> {
     pending: Pending,
@@ -183,25 +184,25 @@ impl<T> Spawn<T> {
         Spawn { pending, coroutine, options: None, value: PhantomData }
     }
 
-    /// A name for people: in errors, traces and reports.
+    /// Sets a name, for errors, traces and reports.
     pub fn name(mut self, name: impl Into<Rc<str>>) -> Spawn<T> {
         self.options.get_or_insert_default().name = Some(name.into());
         self
     }
 
-    /// Higher runs first, under a policy that looks at it.
+    /// Sets the priority; policies that use it run higher ones first.
     pub fn priority(mut self, priority: u8) -> Spawn<T> {
         self.options.get_or_insert_default().priority = priority;
         self
     }
 
-    /// The task's handlers, innermost first, instead of those of its parent.
+    /// Replaces the handlers that the task inherits, innermost first.
     pub fn handlers(mut self, handlers: Vec<Rc<dyn Handler>>) -> Spawn<T> {
         self.options.get_or_insert_default().handlers = Handlers::Replace(handlers);
         self
     }
 
-    /// One more handler, inside those of its parent.
+    /// Adds a handler inside those that the task inherits.
     pub fn handler(mut self, handler: impl Handler + 'static) -> Spawn<T> {
         let handler: Rc<dyn Handler> = Rc::new(handler);
         let handlers = &mut self.options.get_or_insert_default().handlers;
@@ -212,8 +213,9 @@ impl<T> Spawn<T> {
         self
     }
 
-    /// A daemon task: it keeps no run alive, and is cancelled when all other tasks are over. Its timers
-    /// are no hope against a deadlock, unless another task waits for it. Tasks that it spawns are daemon tasks, too.
+    /// Makes the task a daemon task: it doesn't keep the run alive, and is cancelled when all other
+    /// tasks are finished. Its timers don't prevent a deadlock, unless another task waits for it.
+    /// Tasks that it spawns are daemon tasks, too.
     ///
     /// ```
     /// use tiffany::{sleep, spawn};
@@ -236,18 +238,18 @@ impl<T> Spawn<T> {
         self
     }
 
-    /// The group the task belongs to.
+    /// Adds the task to a group.
     pub fn group(mut self, group: &Group) -> Spawn<T> {
         self.options.get_or_insert_default().group = Some(group.object());
         self
     }
 
-    /// The same call, with its error (a limit, say) as a result.
+    /// The call with its error (because of a limit, for example) as a result.
     pub fn checked(self) -> TrySpawn<T> {
         TrySpawn(self)
     }
 
-    /// The call itself, for one who does not await it.
+    /// The system call, for code that makes it without awaiting it.
     pub(crate) fn into_call(mut self) -> SystemCall {
         let coroutine = self.coroutine.take().expect("nobody has polled it");
         SystemCall::Spawn(coroutine, self.options.take())
@@ -298,7 +300,7 @@ impl<T> Future for TrySpawn<T> {
     }
 }
 
-/// Asks a task to stop. Never blocks; the task is unwound at its next turn.
+/// Cancels a task. It never blocks; the task is unwound at its next turn.
 ///
 /// ```
 /// use tiffany::{cancel, sleep, spawn};
@@ -316,26 +318,26 @@ pub fn cancel<T>(task: &Task<T>) -> Call<()> {
     Call::new(SystemCall::Cancel(task.task_ref()))
 }
 
-/// Asks the task of this number to stop, and tells whether it was alive.
+/// Cancels the task with this number, and returns whether it was alive.
 #[track_caller]
 pub fn kill_task(tid: Tid) -> Call<bool> {
     Call::new(SystemCall::KillTask(tid))
 }
 
-/// Waits until the task of this number is over, and tells whether it was alive. Its result is for
-/// those who have its handle.
+/// Waits until the task with this number is finished, and returns whether it was alive. Its result
+/// is available through its handle only.
 #[track_caller]
 pub fn wait_task(tid: Tid) -> TryCall<bool> {
     TryCall::new(SystemCall::WaitTask(tid))
 }
 
-/// Waits until a descriptor can be read.
+/// Waits until a descriptor is readable.
 #[track_caller]
 pub fn read_wait(fd: &impl AsRawFd) -> TryCall<()> {
     read_wait_raw(fd.as_raw_fd())
 }
 
-/// Waits until a descriptor can be written.
+/// Waits until a descriptor is writable.
 #[track_caller]
 pub fn write_wait(fd: &impl AsRawFd) -> TryCall<()> {
     write_wait_raw(fd.as_raw_fd())
@@ -351,7 +353,7 @@ pub(crate) fn write_wait_raw(fd: RawFd) -> TryCall<()> {
     TryCall::new(SystemCall::WriteWait(fd))
 }
 
-/// Reads a key of the task's own state.
+/// Reads a key of the task's own store.
 ///
 /// ```
 /// use tiffany::{get, put};
@@ -368,7 +370,7 @@ pub fn get<T: Clone + 'static>(key: &str) -> Call<Option<T>, Optional> {
     Call::new(SystemCall::Get(key.into()))
 }
 
-/// Writes a key of the task's own state. Children see it as it was when they were spawned.
+/// Writes a key of the task's own store. Children have a copy from when they were spawned.
 #[track_caller]
 pub fn put<T: 'static>(key: &str, value: T) -> Call<()> {
     Call::new(SystemCall::Put(key.into(), Value::new(value)))
@@ -398,14 +400,14 @@ pub fn get_handlers() -> Call<Vec<Rc<dyn Handler>>> {
     Call::new(SystemCall::GetHandlers)
 }
 
-/// Counts a cost towards the run's limit.
+/// Adds to the cost of the run, which a limit applies to.
 #[track_caller]
 pub fn charge(cost: u64) -> TryCall<()> {
     TryCall::new(SystemCall::Charge(cost))
 }
 
-/// Does blocking work (files, name look-ups, a long computation) on a thread of its own. A panic in it is an
-/// error (TFY0002) with the line of the panic; [`named`] gives the work a label there.
+/// Does blocking work (files, name look-ups, a long computation) on a thread of its own. A panic in
+/// it is an error (TFY0002) with the line of the panic; [`named`] adds a label to such errors.
 ///
 /// ```
 /// use tiffany::blocking;
@@ -426,7 +428,7 @@ where
     TryCall::new(SystemCall::Effect(blocking_work(work, None, Location::caller())))
 }
 
-/// The same as an effect.
+/// Blocking work as an effect.
 pub(crate) fn blocking_work<T, F>(
     work: F,
     origin: Option<Origin>,
@@ -444,7 +446,7 @@ where
     EffectWork { name: work.name, about: None, work: Work::Blocking(work).boxed(origin) }
 }
 
-/// Gives a part of a task a label, which errors in it carry.
+/// Adds a label to errors of a part of a task.
 ///
 /// ```
 /// use tiffany::{named, sleep};
@@ -481,7 +483,7 @@ impl<F: Future> Future for Named<F> {
     }
 }
 
-/// Takes the innermost label off again, after a panic too.
+/// Removes the innermost label, also after a panic.
 struct Labelled;
 
 impl Drop for Labelled {

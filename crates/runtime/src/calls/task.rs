@@ -1,4 +1,4 @@
-//! Handles of tasks and promises, and waiting for them.
+//! Handles of tasks, and waiting for tasks and promises.
 
 use std::fmt;
 use std::future::{Future as StdFuture, IntoFuture};
@@ -17,10 +17,11 @@ use crate::calls::call::{Direct, Pending, RawCall, cloned, typed, unexpected};
 use crate::calls::context;
 use crate::calls::promise::Future;
 
-/// A task that was spawned, and the type of its value.
+/// A handle of a spawned task, with the type of its value.
 ///
-/// Awaiting it gives the value, or the error the task ended with. Awaited by reference, by those whose
-/// value can be cloned, it can be awaited again. Dropping it lets the task go on by itself.
+/// Awaiting it returns the value, or the error that the task ended with. If the value can be
+/// cloned, it can be awaited by reference, and repeatedly. Dropping it detaches the task, which
+/// keeps running.
 #[must_use = "dropping a task's handle lets it run on by itself; say so with `drop`"]
 pub struct Task<T> {
     at: TaskRef,
@@ -37,7 +38,7 @@ impl<T> Task<T> {
         self.at.tid
     }
 
-    /// Where the task is, for calls that take that.
+    /// The reference of the task, for calls that take one.
     pub fn task_ref(&self) -> TaskRef {
         self.at
     }
@@ -55,18 +56,19 @@ impl<T> fmt::Debug for Task<T> {
     }
 }
 
-/// What [`wait`], [`gather`] and [`race`] take: a task or a promise's future, by value or by reference.
+/// What [`wait`], [`gather`] and [`race`] take: a task or a promise's future, by value or by
+/// reference.
 pub trait Waitable {
     /// The type of its value.
     type Output;
 
-    /// Where it is.
+    /// The task or promise to wait for.
     fn target(&self) -> Target;
 
-    /// What becomes of the value and of this handle when the wait is answered.
+    /// How the value is taken, and what happens to the handle.
     fn claim() -> Claim;
 
-    /// Gives the value its type.
+    /// Converts the value to its type.
     fn output(value: Value) -> Result<Self::Output, TaskError>;
 }
 
@@ -132,7 +134,7 @@ pub fn wait<W: Waitable>(on: W) -> Wait<W> {
     Wait { on: Some(on), pending: Pending::new() }
 }
 
-/// The same on behalf of another line.
+/// Waits for a task or a promise on behalf of another line.
 pub(crate) fn wait_at<W: Waitable>(on: W, at: &'static Location<'static>) -> Wait<W> {
     Wait { on: Some(on), pending: Pending::new_at(at) }
 }
@@ -140,7 +142,7 @@ pub(crate) fn wait_at<W: Waitable>(on: W, at: &'static Location<'static>) -> Wai
 /// The future of [`wait`].
 #[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Wait<W> {
-    // Before the handle, so that the call is withdrawn before the handle is given back.
+    // Dropped before the handle, so that the call is withdrawn before the handle is released.
     pending: Pending,
     on: Option<W>,
 }
@@ -159,7 +161,8 @@ impl<W: Waitable + Unpin> StdFuture for Wait<W> {
         let Poll::Ready(port) = polled else { return Poll::Pending };
         let reply = port.take_answer();
         match this.on.take() {
-            // The handle went with the answer. With an error it may not have; giving it back twice is no harm.
+            // The handle was released with the reply. After an error it may not have been;
+            // releasing it twice does no harm.
             Some(handle) if W::claim() == Claim::Consume && !matches!(reply, Reply::Error(_)) => {
                 std::mem::forget(handle);
             }
@@ -193,8 +196,8 @@ awaitable! {
     ('a, T: Clone + 'static) &'a Future<T>,
 }
 
-/// Waits for all, and gives their values in input order. Fails at once on the earliest failure; the
-/// others go on running.
+/// Waits for all items, and returns their values in input order. Fails at once with the earliest
+/// failure; the other tasks keep running.
 ///
 /// ```
 /// use tiffany::{gather, spawn};
@@ -231,7 +234,7 @@ impl<W: Waitable + Unpin> StdFuture for Gather<W> {
     }
 }
 
-/// Waits for all, and gives results and errors side by side, in input order.
+/// Waits for all items, and returns results and errors side by side, in input order.
 ///
 /// ```
 /// use tiffany::{gather_settled, spawn, try_spawn};
@@ -274,7 +277,8 @@ impl<W: Waitable + Unpin> StdFuture for GatherSettled<W> {
     }
 }
 
-/// Waits for the first of them to end. A failed one raises its error; the others go on running.
+/// Waits for the first item to end. If that failed, the race fails with its error. The other tasks
+/// keep running.
 ///
 /// ```
 /// use tiffany::{race, sleep, spawn};
@@ -291,9 +295,9 @@ impl<W: Waitable + Unpin> StdFuture for GatherSettled<W> {
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
 ///
-/// With the winner's value the result has all handles. With its error there is nothing but the error: tasks
-/// that were given by value lose their handles then, and the losers go on by themselves. Who wants to cancel
-/// the others whatever happens races references:
+/// With the winner's value, the result has all handles. With its error, there is only the error:
+/// tasks that were passed by value lose their handles then, and the losers keep running. To cancel
+/// the others in either case, race references:
 ///
 /// ```
 /// use tiffany::{cancel, race, sleep, spawn, try_spawn};
@@ -314,7 +318,7 @@ impl<W: Waitable + Unpin> StdFuture for GatherSettled<W> {
 /// ```
 #[track_caller]
 pub fn race<W: Waitable>(items: impl IntoIterator<Item = W>) -> Race<W> {
-    // All handles come back in the result, so none goes with the answer.
+    // All handles are in the result, so none is released with the reply.
     let claim = match W::claim() {
         Claim::Consume => Claim::Take,
         claim => claim,
@@ -326,19 +330,19 @@ pub fn race<W: Waitable>(items: impl IntoIterator<Item = W>) -> Race<W> {
 #[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Race<W>(Many<W>);
 
-/// What came of a [`race`].
+/// The result of a [`race`].
 #[derive(Debug)]
 pub struct RaceResult<W: Waitable> {
-    /// The one that ended first.
+    /// The item that ended first.
     pub first: W,
     /// Its value.
     pub value: W::Output,
-    /// The others, in input order. They go on running.
+    /// The others, in input order. They keep running.
     pub rest: Vec<W>,
 }
 
 impl<T: 'static> RaceResult<Task<T>> {
-    /// Cancels the losers.
+    /// Cancels the others.
     pub async fn cancel_rest(&self) {
         for loser in &self.rest {
             crate::calls::sys::cancel(loser).await;
@@ -381,7 +385,8 @@ impl<W: Waitable> Many<W> {
         Many { raw: RawCall::new(call(targets)), items }
     }
 
-    /// The handles went with the answer, if it was one; otherwise they are given back.
+    /// Handles the end of the call: with values, the handles were released with the reply;
+    /// otherwise they are released here.
     fn answered(&mut self, with_values: bool) {
         let handles = std::mem::take(&mut self.items);
         if with_values && W::claim() == Claim::Consume {

@@ -1,4 +1,4 @@
-//! Wakers. Most polls need none, because a system call is answered through the port; so tasks are
+//! Wakers. Most polls need none, because a system call is answered through the port. So tasks are
 //! polled with one static waker that makes a real one only when a foreign future clones it.
 //!
 //! This file has `unsafe` code because a waker with such a `clone` can only be built from a vtable.
@@ -12,12 +12,12 @@ use tiffany_kernel::TaskRef;
 use crate::calls::context;
 use crate::host::inbox::{Inbox, LoopMessage};
 
-/// The waker every task is polled with.
+/// The waker that every task is polled with.
 // SAFETY: the functions of the vtable ignore the data pointer, work from any thread, and free nothing.
 pub(crate) static TASK_WAKER: Waker =
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
 
-/// Whether a poll came straight from the task, through no combinator with wakers of its own.
+/// Whether a poll came directly from the task, and not through a combinator with wakers of its own.
 #[inline]
 pub(crate) fn is_task_waker(waker: &Waker) -> bool {
     std::ptr::eq(waker.vtable(), &raw const VTABLE)
@@ -25,7 +25,7 @@ pub(crate) fn is_task_waker(waker: &Waker) -> bool {
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(make_waker, wake_self, wake_self, ignore);
 
-/// A foreign future wants to keep a waker: it gets a real one of the task being polled.
+/// Makes a real waker of the task being polled, because a foreign future keeps it.
 fn make_waker(_: *const ()) -> RawWaker {
     let waker = context::with(|context| {
         let (task, host) = (context.port.task()?, context.host()?);
@@ -46,7 +46,7 @@ fn make_waker(_: *const ()) -> RawWaker {
     raw
 }
 
-/// A future woke its own task while being polled.
+/// Wakes the task being polled, because a foreign future woke it during the poll.
 fn wake_self(_: *const ()) {
     let context = context::current();
     if !context.delivering.get() && context.port.task().is_some() {
@@ -60,7 +60,7 @@ fn ignore(_: *const ()) {}
 pub(crate) struct TaskWaker {
     task: TaskRef,
     inbox: Arc<Inbox>,
-    /// A letter is on its way, so another would say nothing new.
+    /// Whether a message is on its way, so that another one would be redundant.
     sent: AtomicBool,
 }
 
@@ -69,15 +69,16 @@ impl TaskWaker {
         TaskWaker { task, inbox, sent: AtomicBool::new(false) }
     }
 
-    /// The task is about to be polled: from now on a wake is news again.
+    /// Called before the task is polled: the next wake sends a message again.
     pub(crate) fn rearm(&self) {
         self.sent.store(false, Ordering::Release);
     }
 }
 
 impl Drop for TaskWaker {
-    /// Nobody can wake the task any more. Its run sees that when it next comes to rest; one that rests
-    /// already has to be told, because it may wait for nothing else.
+    /// Handles the drop of the last waker: nothing outside can wake the task any more. The run sees
+    /// that when it becomes idle. If it is idle already, it must be told, because it may wait for
+    /// nothing else.
     fn drop(&mut self) {
         let awake = context::current().port.run() == Some(self.task.run);
         if !awake && !*self.sent.get_mut() {

@@ -1,4 +1,4 @@
-//! What a task can have the host do, as the kernel carries it: opaque to the kernel, and opened once by the loop.
+//! The work that a task has the host do. It is opaque to the kernel, and unpacked once by the loop.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ pub(crate) enum Work {
     Step(StepWork),
     /// A message to another run.
     Send(Sending),
-    /// Work that is begun on the loop's thread and ends anywhere.
+    /// Work that begins on the loop's thread and ends anywhere.
     Outside(Outside),
 }
 
-/// Work, and the call that it was made by where that is another language's.
+/// Work, with the call as another language has it.
 struct Attributed {
     origin: Option<Origin>,
     work: Work,
 }
 
 impl Work {
-    /// The work as the kernel carries it.
+    /// The work in the form in which the kernel carries it.
     pub(crate) fn boxed(self, origin: Option<Origin>) -> Box<dyn Any> {
         Box::new(Attributed { origin, work: self })
     }
 
-    /// The work inside an effect. `None`: it was not made here.
+    /// The work inside an effect. `None` if it was not made here.
     pub(crate) fn of(effect: EffectWork) -> Option<Work> {
         effect.work.downcast::<Attributed>().ok().map(|attributed| attributed.work)
     }
@@ -49,7 +49,7 @@ impl Work {
     }
 }
 
-/// The call that work was made by, as its language has it.
+/// The call behind an effect, as its language has it.
 pub fn origin(effect: &EffectWork) -> Option<&Origin> {
     effect.work.downcast_ref::<Attributed>()?.origin.as_ref()
 }

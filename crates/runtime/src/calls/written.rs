@@ -1,4 +1,4 @@
-//! Replies that are JSON, read as the type that a call wants.
+//! Replies that are JSON, converted to the type of the call.
 
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{Reply, TaskError, Value};
@@ -6,7 +6,7 @@ use tiffany_kernel::{Reply, TaskError, Value};
 use crate::calls::call::{Decode, FromReply, typed};
 use tiffany_records::value::{Json, decode};
 
-/// The reply is JSON, read as the type that is wanted.
+/// The reply is JSON, converted to the wanted type.
 pub struct Written;
 
 impl<R: DeserializeOwned + 'static> Decode<R> for Written {

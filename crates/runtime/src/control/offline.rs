@@ -20,15 +20,14 @@ use crate::run_log::dormant_run::{DormantRun, why_not_open};
 use crate::run_log::fork::copy::Source;
 use crate::run_log::fork::copy::copy;
 use crate::run_log::hold::{Hold, not_held};
-use crate::run_log::needed::{Needed, not_over, parent_of};
 use crate::run_log::page::Page;
 use crate::run_log::replay::read::{fetch, read_script};
 use tiffany_log::{
-    Batch, Collected, Disk, LockTerm, LogError, Payload, RealDisk, RunEntry, RunState, Settings,
-    View, Writer, is_redacted,
+    Batch, Collected, Disk, LockTerm, LogError, LogFiles, Payload, RealDisk, RunEntry, RunState,
+    Settings, View, Writer, is_redacted,
 };
 use tiffany_records::errors::{
-    log_failed, no_such_run, not_in_doubt, read_too_early, run_over, run_removed,
+    log_failed, no_such_run, not_in_doubt, not_over, read_too_early, run_over, run_removed,
 };
 use tiffany_records::key::{Key, LogEnd, Received, refuse_ambiguous, run_id};
 use tiffany_records::redact::{self, Redactions};
@@ -36,7 +35,7 @@ use tiffany_records::request::{
     Answer, Decision, Fork, Lost, Request, RunQuery, State, Status, find_named, no_such_approval,
     not_encodable, own_uid, parse_key,
 };
-use tiffany_records::retention::Remains;
+use tiffany_records::retention::{NeededRuns, Remains, parent_of};
 use tiffany_records::value::plain::check_readable;
 
 /// A log in the hands of a client that looks at it or changes something in it.
@@ -45,7 +44,7 @@ pub(crate) struct Offline {
     disk: Arc<dyn Disk>,
     root: PathBuf,
     /// Runs that forks need, once somebody wanted to know, and the last collection of blobs.
-    needed: Option<Arc<Needed>>,
+    needed: Option<Arc<NeededRuns>>,
     collected: Option<Collected>,
     /// Damage that was found when it was opened, and the damaged runs.
     pub(super) losses: Vec<LogError>,
@@ -439,18 +438,20 @@ impl Offline {
     }
 
     /// The runs that forks need. Nobody else writes meanwhile, so it is looked for once.
-    fn needed(&mut self) -> Arc<Needed> {
+    fn needed(&mut self) -> Arc<NeededRuns> {
         if let Some(needed) = &self.needed {
             return Arc::clone(needed);
         }
-        let first_line = |run| parent_of(&*self.disk, &self.root, run);
+        let log = LogFiles::new(Arc::clone(&self.disk), &self.root);
+        let first_line = |run| parent_of(&log, run);
         let unknown = self.damaged.keys().filter(|run| self.entry(**run).is_none());
         let unfinished = self.live().into_iter().chain(unknown.copied());
-        let needed = Needed::by(unfinished.map(|run| (run, first_line(run))), |run| {
-            match self.entry(run).map(|entry| entry.state) {
-                None | Some(RunState::Removed) => Ok(None),
-                Some(_) => first_line(run),
-            }
+        let needed = NeededRuns::of(unfinished.map(|run| (run, first_line(run))), |run| match self
+            .entry(run)
+            .map(|entry| entry.state)
+        {
+            None | Some(RunState::Removed) => Ok(None),
+            Some(_) => first_line(run),
         });
         let needed = Arc::new(needed);
         self.needed = Some(Arc::clone(&needed));
@@ -474,7 +475,7 @@ impl Offline {
     }
 
     /// Where a run stands that is over and that nobody needs.
-    fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<LogEnd, TaskError> {
+    fn at_rest(&self, run: Uuid, needed: &NeededRuns) -> Result<LogEnd, TaskError> {
         let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
         match entry.state {

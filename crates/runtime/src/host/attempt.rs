@@ -1,5 +1,5 @@
-//! One attempt at a step: what the work is told, what it gives back, and where it is done: on a thread of the pool,
-//! or as a future on somebody else's runtime. Nothing here knows of logs, queues or retries.
+//! One attempt at a step: the data that its work gets, its result, and where it runs: on a thread
+//! of the pool, or as a future on a foreign runtime. Nothing here knows of logs, queues or retries.
 
 use std::fmt::{self, Display};
 use std::future::Future;
@@ -24,7 +24,7 @@ use tiffany_log::DirLock;
 use tiffany_log::sync::Mutex;
 use tiffany_records::value::{Json, encode};
 
-/// What may be done about a step that was cut off.
+/// What may be done about an interrupted step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     #[default]
@@ -35,12 +35,12 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What the log calls it; nothing for what is usual.
+    /// The word for it in the log; `None` for the usual kind.
     pub(crate) fn word(self) -> Option<&'static str> {
         (self != Kind::Idempotent).then(|| self.name())
     }
 
-    /// What people call it.
+    /// The name for display.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Idempotent => "idempotent",
@@ -51,18 +51,20 @@ impl Kind {
     }
 }
 
-/// One attempt at a step, as its work sees it.
+/// One attempt at a step, for its work.
 ///
-/// Besides this it has checkpoints ([`checkpoint`](Attempt::checkpoint), [`last_checkpoint`](Attempt::last_checkpoint)), a stream to those who
-/// watch ([`chunk`](Attempt::chunk), [`progress`](Attempt::progress), [`log`](Attempt::log), [`output`](Attempt::output)), and its key in the form that others take it
-/// ([`command`](Attempt::command), [`idempotency_header`](Attempt::idempotency_header)).
+/// It also offers checkpoints ([`checkpoint`](Attempt::checkpoint),
+/// [`last_checkpoint`](Attempt::last_checkpoint)), output for watchers ([`chunk`](Attempt::chunk),
+/// [`progress`](Attempt::progress), [`log`](Attempt::log), [`output`](Attempt::output)), and its
+/// key in the forms that other systems take ([`command`](Attempt::command),
+/// [`idempotency_header`](Attempt::idempotency_header)).
 #[derive(Clone)]
 pub struct Attempt {
     pub(crate) identity: Identity,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Which attempt at which step it is.
+/// The identity of an attempt and its step.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) call: CallRef,
@@ -70,24 +72,24 @@ pub(crate) struct Identity {
     pub(crate) key: Arc<str>,
     pub(crate) number: u64,
     pub(crate) kind: Kind,
-    /// Drawn when its run was started.
+    /// Drawn when the run was started.
     pub(crate) birth: u64,
-    /// What an earlier attempt kept, as JSON.
+    /// The last checkpoint of an earlier attempt, as JSON.
     pub(crate) checkpoint: Option<Arc<str>>,
-    /// What its work logs is in this.
+    /// The span for the log lines of the work.
     pub(crate) span: tracing::Span,
 }
 
-/// A moment that no clock shows.
+/// A moment that no clock reaches.
 const NOT_BEGUN: u64 = u64::MAX;
 
-/// What the loop and the work both see of an attempt.
+/// The part of an attempt that the loop and the work share.
 pub(crate) struct Shared {
     beat: AtomicBool,
     /// When the work began, in nanoseconds of the host's clock.
     begun: AtomicU64,
     given_up: AtomicBool,
-    /// Who waits for a checkpoint to be safe.
+    /// Calls that wait until a checkpoint is durable.
     pub(crate) waiting: Mutex<Vec<Weak<Slot>>>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) chunks: Option<Arc<Chunks>>,
@@ -115,8 +117,9 @@ impl Attempt {
         Attempt { identity, shared: Arc::new(shared) }
     }
 
-    /// The same for all attempts at this step, in this process and in later ones, and no other step's. Who gives it to
-    /// a service that knows such keys has the work done once there. In a durable run it is `<run>/<record>`.
+    /// The key of the step. It is the same for all attempts at this step, in this process and later
+    /// ones, and no other step has it. A service with idempotency keys does the work once if it
+    /// gets this key. In a durable run it is `<run>/<record>`.
     pub fn key(&self) -> &str {
         &self.identity.key
     }
@@ -126,18 +129,19 @@ impl Attempt {
         self.identity.name
     }
 
-    /// The number of the attempt, from 1. It goes on counting after a restart.
+    /// The number of the attempt, from 1. It keeps counting after a restart.
     pub fn number(&self) -> u64 {
         self.identity.number
     }
 
-    /// A number that was drawn when the run was started. Two runs of the same id, in different directories or because a
-    /// directory was lost, have the same keys; by this they can be told apart.
+    /// A number that was drawn when the run was started. Two runs with the same id (in different
+    /// directories, or because a directory was lost) have the same keys; this number distinguishes
+    /// them.
     pub fn birth(&self) -> u64 {
         self.identity.birth
     }
 
-    /// What its work logs is in this.
+    /// The span for the log lines of the work.
     pub(crate) fn span(&self) -> &tracing::Span {
         &self.identity.span
     }
@@ -146,7 +150,7 @@ impl Attempt {
         Arc::clone(&self.identity.key)
     }
 
-    /// What watches it where it shares a thread with others.
+    /// The watch over the thread that the attempt shares with others.
     pub(crate) fn step_watch(&self) -> Option<&StepWatch> {
         self.shared.inbox.step_watch.get()
     }
@@ -155,29 +159,33 @@ impl Attempt {
         self.identity.kind
     }
 
-    /// Says that the work goes on, where [`Step::heartbeat`](crate::calls::step::Step::heartbeat) wants to hear so.
+    /// Reports that the work is still running, as
+    /// [`Step::heartbeat`](crate::calls::step::Step::heartbeat) requires.
     pub fn heartbeat(&self) {
         self.shared.beat.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nobody waits for this attempt any more: its time is over, its task was cancelled, or the runtime is gone. Work on a
-    /// thread cannot be stopped; it can look here now and then and end by itself.
+    /// Whether no task waits for this attempt any more: it timed out, its task was cancelled, or
+    /// the runtime is gone. Work on a thread cannot be stopped; it can call this from time to time
+    /// and end by itself.
     pub fn is_given_up(&self) -> bool {
         self.shared.given_up.load(Ordering::SeqCst)
     }
 
-    /// A result in the form in which it is written down, for [`step_transactional`](crate::calls::step::step_transactional). If it has none, the error names the place
-    /// inside the value, and the step is not tried again.
+    /// A result in the form in which it is recorded, for
+    /// [`step_transactional`](crate::calls::step::step_transactional). If the value has no such
+    /// form, the error names the place inside the value, and the step is not retried.
     pub fn to_json(&self, value: &impl Serialize) -> Result<String, StepError> {
         encode(value).map_err(StepError::last)
     }
 
-    /// The work begins now. Time before that is waiting, and counts against no timeout.
+    /// Notes that the work begins. The wait before that counts against no timeout.
     pub(crate) fn begins(&self, now: Time) {
         self.shared.begun.store(now.as_nanos(), Ordering::Release);
     }
 
-    /// The clock stepped ahead from this moment: work that had begun by then began as long ago as before.
+    /// Notes that the clock stepped ahead at this moment. Work that had begun by then keeps its
+    /// age.
     pub(crate) fn clock_stepped(&self, before: Time, by: Duration) {
         let shifted = |nanos: u64| {
             let begun = (nanos != NOT_BEGUN).then(|| Time::from_nanos(nanos))?;
@@ -192,12 +200,12 @@ impl Attempt {
         (nanos != NOT_BEGUN).then(|| Time::from_nanos(nanos))
     }
 
-    /// Whether the work has said since this was last asked that it goes on.
+    /// Whether the work has called `heartbeat` since the last call of this function.
     pub(crate) fn has_beaten(&self) -> bool {
         self.shared.beat.swap(false, Ordering::Relaxed)
     }
 
-    /// Nobody waits for it any more.
+    /// Notes that no task waits for the attempt any more.
     pub(crate) fn give_up(&self) {
         self.shared.given_up.store(true, Ordering::SeqCst);
         let waiting = std::mem::take(&mut *self.shared.waiting.lock());
@@ -211,8 +219,8 @@ impl fmt::Debug for Attempt {
     }
 }
 
-/// Why the work of a step failed, and whether it is worth another attempt. Every error that can be shown becomes one that is; what
-/// will not get better by trying is marked with [`give_up`](StepError::give_up).
+/// Why the work of a step failed, and whether it is worth another attempt. Every error that can be
+/// displayed converts to one that is; [`give_up`](StepError::give_up) makes one that is not.
 ///
 /// ```
 /// use tiffany::durable::{Retry, StepError, step};
@@ -241,23 +249,24 @@ pub(crate) enum Worth {
 }
 
 impl StepError {
-    /// An error after which the step is not tried again, whatever its policy says.
+    /// An error after which the step is not retried, whatever its policy says.
     pub fn give_up(error: impl Display) -> StepError {
         StepError::last(TaskError::failed(error.to_string()))
     }
 
-    /// Nobody knows whether the work was done: a connection was lost while it was being confirmed, say. Another attempt may find out;
-    /// without one, the task gets [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt).
+    /// An error that says that it is unknown whether the work was done, because a connection was
+    /// lost during the commit, for example. Another attempt may find out; without one, the task
+    /// gets [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt).
     pub fn in_doubt(error: impl Display) -> StepError {
         StepError::passing(TaskError::new(ErrorKind::InDoubt, error.to_string()))
     }
 
-    /// The error itself, as the task would be given it.
+    /// The error itself, as the task would get it.
     pub fn error(&self) -> &TaskError {
         &self.error
     }
 
-    /// The same with an error that has a kind.
+    /// An error with a kind, after which the step is not retried.
     pub fn last(error: TaskError) -> StepError {
         StepError { error, worth: Worth::Nothing }
     }
@@ -267,7 +276,7 @@ impl StepError {
     }
 }
 
-// It is not `Display` itself, or this could not be.
+// `StepError` must not implement `Display` itself, or this would conflict.
 impl<E: Display> From<E> for StepError {
     fn from(error: E) -> StepError {
         StepError::passing(TaskError::failed(error.to_string()))
@@ -280,10 +289,10 @@ impl fmt::Debug for StepError {
     }
 }
 
-/// What came of an attempt: the result as JSON.
+/// The result of an attempt, as JSON.
 pub(crate) type Tried = Result<Json, StepError>;
 
-/// A future that another runtime can take over.
+/// A future that can be moved to another runtime.
 pub type SpawnedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 type Attempting = Pin<Box<dyn Future<Output = Tried> + Send>>;
@@ -302,8 +311,9 @@ pub(crate) enum StepJob {
 pub(crate) type FutureWork = Arc<dyn Fn(Attempt) -> Attempting + Send + Sync>;
 
 impl StepJob {
-    /// The same work, which holds the directory of the log until it has ended: no other process may begin the next
-    /// attempt before that, even if this one's log has failed or its runtime is gone.
+    /// Has the work hold the lock on the directory of the log until it has ended: no other process
+    /// may begin the next attempt before, even if the log of this one has failed or its runtime is
+    /// gone.
     pub(crate) fn keeping(&self, lock: &Arc<dyn DirLock>) -> StepJob {
         let lock = Arc::clone(lock);
         match self {
@@ -328,7 +338,7 @@ impl StepJob {
         }
     }
 
-    /// A future's work on the thread that asks for it.
+    /// Runs a future's work on the calling thread.
     pub(crate) fn blocking(work: &FutureWork) -> Blocking {
         let work = Arc::clone(work);
         Arc::new(move |attempt| {
@@ -352,7 +362,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Where the futures of [`step_async`](crate::calls::step::step_async) run: any runtime that takes a `Send` future.
+/// Where the futures of [`step_async`](crate::calls::step::step_async) run: any runtime that
+/// accepts a `Send` future.
 ///
 /// ```
 /// use tiffany::durable::Spawner;
@@ -367,12 +378,13 @@ impl Wake for Unpark {
 pub struct Spawner(Arc<dyn Fn(SpawnedFuture) + Send + Sync>);
 
 impl Spawner {
-    /// Futures are given to this function, on the thread of Tiffany's loop; it must not block.
+    /// A spawner that passes futures to this function, on the thread of Tiffany's loop; it must not
+    /// block.
     pub fn new(spawn: impl Fn(SpawnedFuture) + Send + Sync + 'static) -> Spawner {
         Spawner(Arc::new(spawn))
     }
 
-    /// Starts an attempt. Its result comes to the inbox, whatever happens to it there.
+    /// Starts an attempt. Its result is sent to the inbox, whatever happens to it there.
     pub(crate) fn start(
         &self,
         (call, name, at): (CallRef, &'static str, Site),
@@ -384,7 +396,7 @@ impl Spawner {
         let number = attempt.number();
         let (work, span) = (Arc::clone(work), attempt.span().clone());
         let future = Elsewhere {
-            // Made where it is polled, so that a panic in it is the attempt's.
+            // Created where it is polled, so that a panic in it belongs to the attempt.
             future: Some(Box::pin(async move { work(attempt).await })),
             stop: stop.clone(),
             span,
@@ -392,7 +404,7 @@ impl Spawner {
         };
         let spawn = AssertUnwindSafe(|| (self.0)(Box::pin(future)));
         if let Err(payload) = catch_unwind(spawn) {
-            // The future was dropped with it, and has told so.
+            // The future was dropped by the panic and has reported that.
             panic_text(payload);
         }
         stop
@@ -404,7 +416,7 @@ impl Spawner {
 pub(crate) struct Stop(Arc<(AtomicBool, Mutex<Option<Waker>>)>);
 
 impl Stop {
-    /// Nobody waits for it any more: it is dropped where it runs.
+    /// Has the future dropped where it runs, because no task waits for it any more.
     pub(crate) fn stop(&self) {
         let (stopped, waker) = &*self.0;
         stopped.store(true, Ordering::SeqCst);
@@ -416,7 +428,7 @@ impl Stop {
 
     fn is_stopped(&self, waker: &Waker) -> bool {
         let (stopped, kept) = &*self.0;
-        // Kept before it is looked at, so that a stop in between wakes it.
+        // Stored before the check, so that a stop in between wakes it.
         let before = kept.lock().replace(waker.clone());
         drop(before);
         stopped.load(Ordering::SeqCst)
@@ -431,7 +443,7 @@ struct Elsewhere {
     told: Told,
 }
 
-/// Tells the loop once.
+/// Reports the result to the loop once.
 struct Told {
     call: CallRef,
     number: u64,

@@ -1,5 +1,5 @@
-//! Checkpoints of a step: what its work wants to find again in the next attempt, after an error or after a crash. The
-//! work waits until the log has it. Nothing here knows what a checkpoint is about.
+//! Checkpoints of a step: values that its work stores for the next attempt, after an error or a
+//! crash. The work waits until the log has them. Nothing here knows what a checkpoint contains.
 
 use std::fmt;
 use std::future::Future;
@@ -16,10 +16,10 @@ use crate::host::inbox::LoopMessage;
 use tiffany_log::sync::{Condvar, Mutex};
 use tiffany_records::value::{decode, encode};
 
-/// Why a checkpoint was not taken.
+/// Why a checkpoint was refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
-    /// Nobody waits for the attempt any more.
+    /// No task waits for the attempt any more.
     Late,
     /// The log has stopped, or the runtime is gone.
     Gone,
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl Slot {
-    /// The first answer counts.
+    /// Stores an answer; the first one counts.
     pub(crate) fn settle(&self, answer: Result<(), Refusal>) {
         let mut state = self.state.lock();
         state.answer.get_or_insert(answer);
@@ -60,7 +60,7 @@ impl Receipt {
         self.0.settle(Ok(()));
     }
 
-    /// Nobody waits for the attempt any more.
+    /// Refuses the checkpoint, because no task waits for the attempt any more.
     pub(crate) fn refuse_as_late(self) {
         self.0.settle(Err(Refusal::Late));
     }
@@ -72,7 +72,7 @@ impl Drop for Receipt {
     }
 }
 
-/// A checkpoint on its way to the log: the future of [`Attempt::checkpoint_async`].
+/// A checkpoint that is being recorded: the future of [`Attempt::checkpoint_async`].
 #[must_use = "a checkpoint is safe when this has been awaited"]
 pub struct Checkpoint {
     number: u64,
@@ -80,10 +80,12 @@ pub struct Checkpoint {
 }
 
 impl Attempt {
-    /// Keeps a value for the attempts after this one, in place of what was kept before, and waits until it is safe in the log. It
-    /// counts as a sign of life, too. In a run that is not durable it is kept in memory. In a simulation, where the loop does the work itself, it does not wait.
+    /// Stores a value for later attempts, replacing the previous one, and waits until it is
+    /// durable. It also counts as a heartbeat. In a run that is not durable the value is kept in
+    /// memory. In a simulation, where the loop does the work itself, this does not wait.
     ///
-    /// An error says that nobody waits for this attempt any more, or that the log has stopped: the work should end.
+    /// An error means that no task waits for this attempt any more, or that the log has stopped:
+    /// the work should end.
     ///
     /// ```
     /// use std::time::Duration;
@@ -120,14 +122,15 @@ impl Attempt {
         }
     }
 
-    /// The same for work that is a future.
+    /// Stores a value for later attempts, like [`checkpoint`](Attempt::checkpoint), for work that
+    /// is a future.
     pub fn checkpoint_async(&self, value: &impl Serialize) -> Checkpoint {
         self.begin_checkpoint(value)
     }
 
-    /// What was last kept by an attempt before this one, in this process or in an earlier one.
+    /// The last checkpoint of the attempts before this one, in this process or an earlier one.
     pub fn last_checkpoint<T: DeserializeOwned>(&self) -> Result<Option<T>, StepError> {
-        // Trying again reads the same.
+        // Another attempt would read the same value.
         let kept = self.identity.checkpoint.as_deref();
         kept.map(decode).transpose().map_err(StepError::last)
     }
@@ -145,7 +148,7 @@ impl Attempt {
         waiting.retain(|waits| waits.strong_count() > 0);
         waiting.push(Arc::downgrade(&slot));
         drop(waiting);
-        // The loop may be gone, and read no letters any more; it has given up all attempts before.
+        // The loop may be gone and read no messages any more; it gives up all attempts before.
         if self.is_given_up() {
             slot.settle(Err(Refusal::Late));
         }
@@ -153,7 +156,7 @@ impl Attempt {
         if self.shared.inbox.works_inline() {
             slot.settle(Ok(()));
         }
-        // Sent all the same: what comes late is counted.
+        // Sent nevertheless, so that it is counted as late.
         self.shared.inbox.send(LoopMessage::Checkpoint(self.identity.call, number, json, receipt));
         Checkpoint { number, state: Ok(slot) }
     }

@@ -1,6 +1,6 @@
-//! What steps show of their work while it goes on: chunks, for those who watch. They are not written down, and after a
-//! crash they may come again. Who watches has a thread of its own and never slows the work; what it is too slow for is lost,
-//! the oldest first, and it is told how many.
+//! Chunks: partial results that steps show to watchers while they run. They are not recorded, and
+//! may be repeated after a crash. The watcher runs on a thread of its own and never slows the work.
+//! If it is too slow, the oldest chunks are lost, and it is told how many.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,13 +16,13 @@ use crate::host::attempt::{Attempt, StepError};
 use tiffany_log::sync::{Condvar, Mutex};
 use tiffany_records::value::{decode, encode};
 
-/// How many chunks wait for who watches them.
+/// The number of chunks that can wait for the watcher.
 const ROOM: usize = 1024;
 
-/// How long the thread of who watches waits for more.
+/// How long the thread of the watcher waits for more before it ends.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// A piece of what a step has made so far.
+/// A partial result of a step.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     /// The step's key. In a durable run it is `<run>/<record>`.
@@ -33,23 +33,24 @@ pub struct Chunk {
     pub attempt: u64,
     /// Its number among the chunks of that attempt, from 1.
     pub number: u64,
-    /// How many chunks were lost just before it, of all steps, because who watches was too slow.
+    /// How many chunks, of all steps, were lost just before this one because the watcher was too
+    /// slow.
     pub lost: u64,
     /// The value, as JSON.
     pub json: String,
 }
 
 impl Chunk {
-    /// The value, as the type that it was made from.
+    /// The value, converted to the type that it was made from.
     pub fn value<T: DeserializeOwned>(&self) -> Result<T, TaskError> {
         decode(&self.json)
     }
 }
 
-/// Who watches.
+/// The watcher.
 pub(crate) type OnChunk = Arc<dyn Fn(&Chunk) + Send + Sync>;
 
-/// Chunks on their way to who watches.
+/// Chunks on their way to the watcher.
 pub(crate) struct Chunks {
     hook: OnChunk,
     queue: Mutex<Queue>,
@@ -59,7 +60,7 @@ pub(crate) struct Chunks {
 #[derive(Default)]
 struct Queue {
     chunks: VecDeque<Chunk>,
-    /// Its thread runs.
+    /// Whether the thread runs.
     is_served: bool,
 }
 
@@ -72,7 +73,7 @@ impl Chunks {
         let mut queue = self.queue.lock();
         queue.chunks.push_back(chunk);
         if queue.chunks.len() > ROOM {
-            // What it was told to have lost counts for the next one.
+            // Losses that this chunk would have reported are added to the next one.
             let lost = queue.chunks.pop_front().map_or(0, |oldest| oldest.lost + 1);
             if let Some(next) = queue.chunks.front_mut() {
                 next.lost += lost;
@@ -87,7 +88,7 @@ impl Chunks {
         let chunks = Arc::clone(self);
         let thread = std::thread::Builder::new().name("tiffany-chunks".into());
         if thread.spawn(move || chunks.serve()).is_err() {
-            // The next one tries again.
+            // The next call tries again.
             self.queue.lock().is_served = false;
         }
     }
@@ -110,8 +111,10 @@ impl Chunks {
 }
 
 impl Attempt {
-    /// Shows a piece of what was made so far to who watches, by [`Builder::on_chunk`](crate::runtime::builder::Builder::on_chunk) or in the [activity log](crate::pal), as output. It is not written down, waits for
-    /// nobody, and counts as a sign of life. An error says that the value cannot be shown: it has no form in JSON.
+    /// Shows a partial result to the watcher that
+    /// [`Builder::on_chunk`](crate::runtime::builder::Builder::on_chunk) sets, and as output in the
+    /// [activity log](crate::pal). It is not recorded, never waits, and counts as a heartbeat. It
+    /// fails if the value has no form in JSON.
     pub fn chunk(&self, value: &impl Serialize) -> Result<(), StepError> {
         self.heartbeat();
         let (chunks, is_watched) = (&self.shared.chunks, self.is_watched());

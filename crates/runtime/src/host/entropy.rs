@@ -1,16 +1,16 @@
-//! Where identities and random numbers come from.
+//! The sources of UUIDs and random seeds.
 
 use std::cell::Cell;
 
 use tiffany_kernel::Uuid;
 
-/// Where UUIDs come from: the system, a count, so that a test has the same ones every time, or a seed.
+/// The source of UUIDs: the system, a counter, so that a test always has the same ones, or a seed.
 pub enum Entropy {
     /// The system.
     System,
-    /// A count.
+    /// A counter.
     Counted(Cell<u64>),
-    /// Where the UUIDs go on, and where the seeds of the runs come from.
+    /// The present state of the generator of UUIDs, and the seed for the runs.
     Seeded(Cell<u64>, u64),
 }
 
@@ -30,7 +30,7 @@ impl Entropy {
         }
     }
 
-    /// Where the random numbers of a run begin.
+    /// The seed of a run's random numbers.
     pub fn seed(&self) -> u64 {
         match self {
             Entropy::System => random_bits() as u64,
@@ -39,16 +39,18 @@ impl Entropy {
         }
     }
 
-    /// What tells one hub from those of other processes. It has 53 bits: what reads numbers as floating ones, as JavaScript does, reads it as it is.
+    /// The epoch of a hub, which distinguishes it from those of other processes. It has 53 bits, so
+    /// that readers that store numbers as floating-point ones, such as JavaScript, read it exactly.
     pub(crate) fn epoch(&self) -> u64 {
         match self {
             Entropy::System => (random_bits() as u64) >> 11,
-            // Whatever else is drawn is drawn as it is without a hub.
+            // Nothing is drawn here, so that other draws are the same without a hub.
             Entropy::Counted(_) | Entropy::Seeded(..) => 1,
         }
     }
 
-    /// The same for a durable run: a simulation gives it the same ones, whenever it is started.
+    /// The seed of a durable run's random numbers. In a simulation it depends on the run alone, and
+    /// not on when the run is started.
     pub(crate) fn seed_of(&self, run: Uuid) -> u64 {
         match self {
             Entropy::Seeded(_, seed) => mixed(*seed ^ mixed(run.0 as u64)),
@@ -57,7 +59,7 @@ impl Entropy {
     }
 }
 
-/// Random bits of the operating system.
+/// Random bits from the operating system.
 fn random_bits() -> u128 {
     let mut bytes = [0; 16];
     let mut filled = 0;

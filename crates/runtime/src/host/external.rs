@@ -1,4 +1,5 @@
-//! The external promises of all runs, as far as the outside has to know them: which there are, whose they are, and which have their answer. It sends nothing.
+//! The external promises of all runs: which exist, which run they belong to, and which are settled.
+//! It sends nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,32 +7,33 @@ use tiffany_kernel::{RunId, Uuid};
 
 use tiffany_records::request::Settlement;
 
-/// So many promises of runs that are over are remembered, so that who answers late or twice is told so.
+/// The maximum number of promises of finished runs that are remembered, so that late or repeated
+/// answers can be reported as such.
 const MAX_PAST: usize = 65_536;
 
-/// A promise; one that a fork has in common with its parent with the number of the fork.
+/// A promise; for one that a fork shares with its parent, also the number of the fork.
 type Key = (Uuid, Option<RunId>);
 
 #[derive(Default)]
 pub(crate) struct Promises {
     all: BTreeMap<Key, External>,
-    /// Those of each run, so that its end does not look at those of all others.
+    /// The promises of each run, so that the end of a run needs no search through all promises.
     of_run: BTreeMap<RunId, BTreeSet<Key>>,
-    /// Promises of runs that are over, and whether they had an answer; the oldest first.
+    /// Promises of finished runs, and whether they were settled; the oldest first.
     past: BTreeMap<Uuid, bool>,
     past_order: VecDeque<Uuid>,
 }
 
-/// A promise that may be settled.
+/// A promise that can be settled.
 struct External {
     run: RunId,
     settled: bool,
-    /// Its value has to be written down.
+    /// Whether its value must be recorded.
     durable: bool,
 }
 
 impl External {
-    /// From now on it counts as settled.
+    /// Marks the promise as settled.
     fn claim(&mut self) -> Settlement {
         match std::mem::replace(&mut self.settled, true) {
             false => Settlement::Accepted,
@@ -41,12 +43,12 @@ impl External {
 }
 
 impl Promises {
-    /// From now on this promise may be settled.
+    /// Adds a promise that can be settled from now on.
     pub(crate) fn add(&mut self, uuid: Uuid, run: RunId, durable: bool) {
         self.insert((uuid, None), External { run, settled: false, durable });
     }
 
-    /// The same for one that a fork has in common with its parent: who settles it has to name the fork.
+    /// Adds a promise that a fork shares with its parent: settling it requires naming the fork.
     pub(crate) fn add_shared(&mut self, uuid: Uuid, run: RunId) {
         self.insert((uuid, Some(run)), External { run, settled: false, durable: true });
     }
@@ -57,7 +59,7 @@ impl Promises {
         self.all.insert(key, promise);
     }
 
-    /// The run is over, or is brought back anew: its promises may not be settled any more.
+    /// Removes the promises of a run that has ended or is started again.
     pub(crate) fn forget_run(&mut self, run: RunId) {
         for key in self.of_run.remove(&run).unwrap_or_default() {
             // Another run may have been given the promise since.
@@ -82,12 +84,12 @@ impl Promises {
         }
     }
 
-    /// Whether a promise of a run that is over had an answer.
+    /// Whether a promise of a finished run was settled.
     pub(crate) fn was_settled(&self, uuid: Uuid) -> Option<bool> {
         self.past.get(&uuid).copied()
     }
 
-    /// Of a run's promises that are settled, only these may be asked for again.
+    /// Forgets the settled promises of a run except these, which may be asked for again.
     pub(crate) fn keep(&mut self, run: RunId, kept: &BTreeSet<Uuid>) {
         let Some(keys) = self.of_run.get_mut(&run) else { return };
         keys.retain(|key| {
@@ -100,12 +102,13 @@ impl Promises {
         });
     }
 
-    /// Whether there is such a promise, and if so, whether it is durable.
+    /// Whether the promise exists, and if so, whether it is durable.
     pub(crate) fn is_durable(&self, uuid: Uuid) -> Option<bool> {
         self.all.get(&(uuid, None)).map(|promise| promise.durable)
     }
 
-    /// The run of a promise, and what comes of settling it now. One that a fork has in common with its parent is the fork's only if that is named.
+    /// The run of a promise, and the result of settling it now. A promise that a fork shares with
+    /// its parent belongs to the fork only if the fork is named.
     pub(crate) fn claim(
         &mut self,
         uuid: Uuid,
@@ -121,13 +124,13 @@ impl Promises {
         Some((promise.run, promise.claim()))
     }
 
-    /// The forks that have a promise in common with their parent.
+    /// The forks that share a promise with their parent.
     pub(crate) fn sharing(&self, uuid: Uuid) -> Vec<RunId> {
         let of = |run| (uuid, Some(RunId(run)));
         self.all.range(of(0)..=of(u32::MAX)).map(|(_, promise)| promise.run).collect()
     }
 
-    /// Those that are not settled, and their runs.
+    /// The unsettled promises, with their runs.
     pub(crate) fn open(&self) -> impl Iterator<Item = (Uuid, RunId)> {
         let open = self.all.iter().filter(|(_, promise)| !promise.settled);
         open.map(|((uuid, _), promise)| (*uuid, promise.run))

@@ -1,5 +1,5 @@
-//! The way in from other threads: letters to the loop, and the bell that wakes it. The bell is rung at
-//! most once for a burst of letters, and not at all while the loop is awake.
+//! The inbox: messages from other threads to the loop, and the bell that wakes it. The bell is rung
+//! at most once for a burst of messages, and not at all while the loop is awake.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,48 +19,49 @@ use crate::metrics::meters::Meters;
 use tiffany_log::sync::{Mutex, MutexGuard};
 use tiffany_log::{Followers, Notice};
 
-/// A result made on another thread. Values are shared within a thread only, so it becomes one here.
+/// A result made on another thread. Values can't move between threads, so it becomes one on the
+/// loop's thread.
 pub(crate) type Remote = Box<dyn FnOnce() -> Result<Value, TaskError> + Send>;
 
-/// What another thread can tell the loop.
+/// A message from another thread to the loop.
 pub(crate) enum LoopMessage {
     Wake(TaskRef),
     Settle(RunId, Uuid, Remote),
-    /// Something is asked of the runtime; the answer comes when it is safe.
+    /// A request to the runtime; it is answered when the answer is durable.
     Request(Request, Tell),
-    /// The same, asked by a client of the process. A process that is ending refuses changes.
+    /// A request from a client of the process. A process that is ending refuses changes.
     ClientRequest(Request, Tell),
     Done(CallRef, Remote),
-    /// What came of the attempt of this number at a step, and the slot it had.
+    /// The result of the attempt with this number at a step, and the slot it had.
     Attempted(CallRef, u64, Tried, Option<Slot>),
-    /// The work of the attempt of this number wants to find this again.
+    /// A checkpoint of the attempt with this number.
     Checkpoint(CallRef, u64, String, Receipt),
     Cancel(RunId),
     Release(Release),
-    /// The log thread has something to tell.
+    /// A notice of the log thread.
     Logged(Notice),
-    /// Somebody reads the metrics.
+    /// A reader wants the metrics.
     Measure,
-    /// The last waker of a task of this run is gone.
+    /// The last waker of a task of this run was dropped.
     GivenUp(RunId),
 }
 
-/// Letters from any thread, read by one loop.
+/// Messages from any thread, read by one loop.
 pub(crate) struct Inbox {
     mailbox: Mailbox<LoopMessage>,
     bell: Bell,
     promises: Mutex<Promises>,
-    /// What is counted, for who reads it from other threads.
+    /// Meters, for readers on other threads.
     pub(crate) meters: Arc<Meters>,
-    /// What watches async steps, if there is a watchdog.
+    /// The watch over async steps, if there is a watchdog.
     pub(crate) step_watch: OnceLock<StepWatch>,
-    /// Who follows the files of runs.
+    /// The clients that follow the files of runs.
     pub(crate) followers: Arc<Followers>,
-    /// Clients may change nothing any more: the process is ending.
+    /// Whether clients may make no more changes, because the process is ending.
     refuses_changes: AtomicBool,
-    /// The loop does blocking work itself, in a simulation.
+    /// Whether the loop does blocking work itself, in a simulation.
     works_inline: AtomicBool,
-    /// Nobody will ever read it again.
+    /// Whether the runtime is gone, so that nothing reads the inbox any more.
     closed: AtomicBool,
 }
 
@@ -79,7 +80,7 @@ impl Inbox {
         }
     }
 
-    /// From now on the loop does blocking work itself.
+    /// Has the loop do blocking work itself from now on.
     pub(crate) fn work_inline(&self) {
         self.works_inline.store(true, Ordering::Relaxed);
     }
@@ -89,19 +90,20 @@ impl Inbox {
         self.works_inline.load(Ordering::Relaxed)
     }
 
-    /// Refuses changes that clients ask for, also those that the loop has not read yet.
+    /// Refuses changes by clients from now on, also those that the loop has not read yet.
     pub(crate) fn refuse_changes(&self) {
         self.refuses_changes.store(true, Ordering::SeqCst);
     }
 
-    /// Takes a request of a client, unless it has to be refused.
+    /// Accepts a request of a client, unless it must be refused.
     pub(crate) fn ask(&self, request: Request, tell: Tell) {
         if let Some((request, tell)) = self.admit(request, tell) {
             self.send(LoopMessage::ClientRequest(request, tell));
         }
     }
 
-    /// The request of a client, unless it would change something and the process is ending: then the client is told.
+    /// Returns the request of a client, unless it is a change and the process is ending: then the
+    /// client is told.
     pub(crate) fn admit(&self, request: Request, tell: Tell) -> Option<(Request, Tell)> {
         if request.only_looks() || !self.refuses_changes.load(Ordering::SeqCst) {
             return Some((request, tell));
@@ -110,7 +112,7 @@ impl Inbox {
         None
     }
 
-    /// The runtime is gone: what is in here is not read any more.
+    /// Closes the inbox, because the runtime is gone. Unread messages stay unread.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.empty();
@@ -129,7 +131,7 @@ impl Inbox {
         if self.mailbox.send(letter) {
             self.bell.ring();
         }
-        // Nobody reads it any more: whoever waits for an answer is told by its being dropped.
+        // The runtime is gone: dropping the message tells the sender.
         if self.is_closed() {
             self.empty();
         }
@@ -140,7 +142,7 @@ impl Inbox {
         self.promises.lock()
     }
 
-    /// Settles a promise that need not be written down.
+    /// Settles a promise whose value is not recorded.
     pub(crate) fn settle(&self, uuid: Uuid, result: Remote) -> Result<Settlement, TaskError> {
         let mut promises = self.promises.lock();
         if promises.is_durable(uuid) == Some(true) {
@@ -150,8 +152,8 @@ impl Inbox {
             return Err(TaskError::new(ErrorKind::NotDurable, message));
         }
         let (run, settlement) = promises.claim(uuid, None, false).ok_or_else(|| unknown(uuid))?;
-        // An answer that comes too late is sent all the same: the run counts it. Sent under the lock, so
-        // that the one accepted here is the first to arrive.
+        // An answer that comes too late is sent nevertheless, so that the run counts it. It is sent
+        // under the lock, so that the accepted one arrives first.
         self.send(LoopMessage::Settle(run, uuid, result));
         Ok(settlement)
     }
@@ -173,12 +175,12 @@ impl Inbox {
     }
 }
 
-/// The error for a promise that is not known, or not any more.
+/// The error for a promise that is unknown, or forgotten.
 pub(crate) fn unknown(uuid: Uuid) -> TaskError {
     TaskError::new(ErrorKind::UnknownPromise, format!("there is no promise {uuid}"))
 }
 
-/// The error for a change that a process which is ending does not begin.
+/// The error for a change that is refused because the process is ending.
 pub(crate) fn process_ends() -> TaskError {
     let message = "the process is ending and begins nothing new; ask again when it is back";
     TaskError::new(ErrorKind::Unreachable, message)

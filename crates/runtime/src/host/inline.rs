@@ -1,5 +1,6 @@
-//! What other threads do for a runtime, done on the loop's own thread, so that a simulation can repeat it: each piece
-//! of work begins and is told at moments of the virtual clock that are drawn from a seed. It knows no log and no disk.
+//! The work of other threads, done on the loop's own thread so that a simulation can repeat it.
+//! Each piece of work begins and is reported at moments of the virtual clock that are drawn from a
+//! seed. It knows no log and no disk.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,12 +14,14 @@ use crate::host::entropy::mixed;
 use crate::host::inbox::{Inbox, LoopMessage};
 use crate::host::pool::{Job, PoolWork};
 
-/// Sees every attempt at a step.
+/// Observes every attempt at a step.
 pub trait Watcher {
-    /// An attempt is about to begin. `false`: it does not, because the machine is off.
+    /// Called before an attempt begins. If it returns `false`, the attempt does not begin, because
+    /// the machine is off.
     fn begins(&self, attempt: &Made<'_>) -> bool;
 
-    /// An attempt is over, and gave this value or this error. Nobody else knows that yet.
+    /// Called when an attempt has ended with this value or this error, before anything else learns
+    /// of it.
     fn ended(&self, attempt: &Made<'_>, result: Result<&str, &TaskError>);
 }
 
@@ -31,11 +34,11 @@ pub struct Made<'a> {
     pub key: &'a str,
     /// The number of the attempt.
     pub number: u64,
-    /// What the step is: `idempotent`, `at_most_once`, `transactional` or `pure`.
+    /// The kind of the step: `idempotent`, `at_most_once`, `transactional` or `pure`.
     pub kind: &'static str,
 }
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 pub(crate) struct Draws(Cell<u64>);
 
 impl Draws {
@@ -48,7 +51,7 @@ impl Draws {
         self.0.get()
     }
 
-    /// Some time, at most this long.
+    /// A random duration, at most this long.
     pub(crate) fn up_to(&self, longest: Duration) -> Duration {
         part_of(longest, self.next())
     }
@@ -59,15 +62,15 @@ fn part_of(longest: Duration, drawn: u64) -> Duration {
     Duration::from_nanos(drawn % nanos.saturating_add(1).max(1))
 }
 
-/// PoolWork that is done on the loop's thread.
+/// Work that is done on the loop's thread.
 pub(crate) struct Inline {
     inbox: Arc<Inbox>,
     seed: u64,
     draws: Draws,
-    /// How long work takes at most until it begins, and then until it is told.
+    /// The longest time until work begins, and then until its result is reported.
     longest: Duration,
     watcher: Rc<dyn Watcher>,
-    /// What is to come, by its moment and then in order.
+    /// Future work, by its moment and then in order.
     line: RefCell<BTreeMap<(Time, u64), Stage>>,
     order: Cell<u64>,
 }
@@ -88,17 +91,17 @@ impl Inline {
         Inline { inbox, seed, draws: Draws::new(seed), longest, watcher, line, order }
     }
 
-    /// Queues work; its result comes to the inbox.
+    /// Queues work; its result is sent to the inbox.
     pub(crate) fn start(&self, call: CallRef, work: PoolWork, now: Time) {
         let begins = now + self.time_for(&work.job, 1);
         if let Job::Attempt(attempt, ..) = &work.job {
-            // Here it is known beforehand.
+            // In a simulation this moment is known in advance.
             attempt.begins(begins);
         }
         self.put(begins, Stage::Begins(call, work));
     }
 
-    /// Takes back work that has not begun. `None`: it has, or there is none.
+    /// Takes back work that has not begun. `None` if it has begun or does not exist.
     pub(crate) fn abort(&self, call: CallRef) -> Option<PoolWork> {
         let mut line = self.line.borrow_mut();
         let waits = |stage: &Stage| matches!(stage, Stage::Begins(of, _) if *of == call);
@@ -109,12 +112,12 @@ impl Inline {
         }
     }
 
-    /// When something is to be done next.
+    /// The moment of the next piece of work.
     pub(crate) fn due(&self) -> Option<Time> {
         self.line.borrow().first_key_value().map(|((time, _), _)| *time)
     }
 
-    /// Does the next thing, if it is due.
+    /// Does the next piece of work, if it is due.
     pub(crate) fn act(&self, now: Time) -> bool {
         if self.due().is_none_or(|due| due > now) {
             return false;
@@ -130,7 +133,7 @@ impl Inline {
         true
     }
 
-    /// Does some work. `None`: the machine is off.
+    /// Does a piece of work. `None` if the machine is off.
     fn run(&self, call: CallRef, work: PoolWork) -> Option<(LoopMessage, Duration)> {
         let time = self.time_for(&work.job, 2);
         let Job::Attempt(attempt, ..) = &work.job else { return Some((work.run(call), time)) };
@@ -154,8 +157,8 @@ impl Inline {
         Some((letter, time))
     }
 
-    /// How long a part of some work takes. An attempt takes as long in every simulation of one seed, whatever else
-    /// happens there.
+    /// How long a part of some work takes. An attempt takes the same time in every simulation with
+    /// one seed, whatever else happens there.
     fn time_for(&self, job: &Job, part: u64) -> Duration {
         let drawn = match job {
             Job::Once(_) => self.draws.next(),

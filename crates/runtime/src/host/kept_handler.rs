@@ -1,18 +1,18 @@
-//! The handler of a signal as it is now, to be put back if code of the program replaces it.
+//! The present handler of a signal, which can be restored if code of the program replaces it.
 //!
-//! This file has `unsafe` code because only libc tells which handler a signal has.
+//! This file has `unsafe` code because only libc can return the handler of a signal.
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// What a signal does at this moment.
+/// The handler of a signal at some moment.
 pub struct KeptHandler {
     signal: i32,
     action: libc::sigaction,
 }
 
 impl KeptHandler {
-    /// What this signal does now.
+    /// The present handler of this signal.
     pub fn of(signal: i32) -> io::Result<KeptHandler> {
         Ok(KeptHandler { signal, action: action_of(signal)? })
     }
@@ -22,7 +22,7 @@ impl KeptHandler {
         self.signal
     }
 
-    /// Puts it back if something else is there. `true`: it was.
+    /// Restores the handler if there is another one. Returns whether there was.
     pub fn put_back(&self) -> io::Result<bool> {
         if action_of(self.signal)?.sa_sigaction == self.action.sa_sigaction {
             return Ok(false);

@@ -1,12 +1,14 @@
-//! The protocol between threads that send letters and one that reads them and sleeps when there are none.
-//! It stands alone so that a test can run it on simulated threads, under every kind of schedule.
+//! The protocol between threads that send messages and one that reads them and sleeps when there
+//! are none. It has a file of its own so that a test can run it on simulated threads, under many
+//! schedules.
 
 use crate::primitives::{AtomicBool, Mutex, Ordering, lock};
 
 /// The protocol between senders and a reader that sleeps when there is nothing to read.
 ///
-/// Sender: put the letter in, then raise the flag, then ring if the reader sleeps. Reader: say that it
-/// sleeps, then look at the flag once more. One of the two sees the other, in every interleaving.
+/// A sender adds the message, then raises the flag, then rings if the reader sleeps. The reader
+/// notes that it sleeps, then checks the flag once more. One of the two sees the other, in every
+/// interleaving.
 pub(crate) struct Mailbox<T> {
     letters: Mutex<Vec<T>>,
     mail: AtomicBool,
@@ -22,7 +24,7 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Puts a letter in. `true`: the reader sleeps, and this sender is the one to ring.
+    /// Adds a message. Returns `true` if the reader sleeps and this sender must ring.
     pub(crate) fn send(&self, letter: T) -> bool {
         lock(&self.letters).push(letter);
         self.mail.store(true, Ordering::SeqCst);
@@ -34,13 +36,14 @@ impl<T> Mailbox<T> {
         self.mail.load(Ordering::Acquire)
     }
 
-    /// Takes all letters out, in the order they came.
+    /// Takes all messages, in the order in which they arrived.
     pub(crate) fn read(&self, into: &mut Vec<T>) {
         self.mail.store(false, Ordering::SeqCst);
         into.append(&mut lock(&self.letters));
     }
 
-    /// Says that the reader is about to sleep. `false`: there is mail, so it must not.
+    /// Notes that the reader is about to sleep. Returns `false` if there are messages, so that it
+    /// must not.
     pub(crate) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         let none = !self.mail.load(Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! What a runtime offers its tasks: the time, the way in from other threads, the reactor, the pool.
+//! The host: what a runtime offers its tasks, such as the time, the inbox for other threads, the
+//! reactor and the thread pools.
 
 pub(crate) mod attempt;
 pub(crate) mod checkpoint;
@@ -39,10 +40,11 @@ use crate::host::reactor::Reactor;
 use crate::host::slots::Slot;
 use crate::host::trace::Tracer;
 
-/// What is done around every wait of the loop that may take long: it is given the wait, and must call it once.
+/// A function around every wait of the loop that may take long. It gets the wait, and must call it
+/// once.
 pub type Waiting = Rc<dyn Fn(&mut dyn FnMut())>;
 
-/// Everything of the world that tasks of one runtime can reach.
+/// Everything outside the kernel that tasks of one runtime can use.
 pub(crate) struct Host {
     pub(crate) process: OwnerProcess,
     pub(crate) clock: Clock,
@@ -51,20 +53,21 @@ pub(crate) struct Host {
     pub(crate) workers: Workers,
     pub(crate) entropy: Entropy,
     pub(crate) tracer: Tracer,
-    /// What its runs are doing, for those who watch.
+    /// The activity of its runs, for watchers.
     pub(crate) hub: Hub,
-    /// What its runs can be asked.
+    /// The questions that its runs answer.
     pub(crate) questions: Questions,
 }
 
-/// Who does work that blocks.
+/// What does blocking work.
 pub(crate) enum Workers {
     Threads(Pools),
     /// The loop itself, in a simulation.
     Inline(Inline),
 }
 
-/// Threads for work that blocks. Steps have their own, so that neither kind of work waits for the other.
+/// Threads for blocking work. Steps have their own pool, so that neither kind of work waits for the
+/// other.
 pub(crate) struct Pools {
     pub(crate) blocking: Pool,
     pub(crate) steps: Pool,
@@ -79,7 +82,7 @@ impl Pools {
 }
 
 impl Host {
-    /// Queues work; its result comes to the inbox.
+    /// Queues work; its result is sent to the inbox.
     pub(crate) fn start_work(&self, call: CallRef, work: PoolWork) {
         match &self.workers {
             Workers::Threads(pools) => match work.job {
@@ -90,7 +93,8 @@ impl Host {
         }
     }
 
-    /// Takes back work that has not begun. `None`: it has, or there is none. Dropping it may run code of the user's.
+    /// Takes back work that has not begun. `None` if it has begun or does not exist. Dropping it
+    /// may run user code.
     pub(crate) fn abort_work(&self, call: CallRef) -> Option<PoolWork> {
         match &self.workers {
             Workers::Threads(pools) => {
@@ -100,7 +104,7 @@ impl Host {
         }
     }
 
-    /// Queues an attempt at a step, and says how it can be stopped.
+    /// Queues an attempt at a step, and returns how it can be stopped.
     pub(crate) fn start_attempt(
         &self,
         (call, name, at): (CallRef, &'static str, Site),

@@ -1,13 +1,15 @@
-//! The process that made something, among those that came from it by `fork`. A child of `fork` has the memory of a
-//! runtime and none of its threads: it must never continue as the runtime, and ends where it would.
+//! The process that owns a runtime, as opposed to its children by `fork`. Such a child has the
+//! memory of the runtime and none of its threads: it must never continue as the runtime, and ends
+//! where it would.
 //!
-//! This file has `unsafe` code because the child may only call what is safe in a forked process: `write` and `_exit`.
+//! This file has `unsafe` code because the child may only use what is safe in a forked process:
+//! `write` and `_exit`.
 
 use std::io::Write;
 
 use tiffany_log::not_inherited::forks;
 
-/// The process that made something.
+/// The process that created something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerProcess(u32);
 
@@ -29,11 +31,12 @@ impl OwnerProcess {
 /// The exit code of a child that ends here.
 const EXIT_CODE: i32 = 1;
 
-/// Ends a forked child that came back to the runtime of its parent. Nothing is flushed, closed or dropped: all of it
-/// belongs to the parent.
+/// Ends a forked child that returned to the runtime of its parent. Nothing is flushed, closed or
+/// dropped, because all of it belongs to the parent.
 #[cold]
 pub fn end_forked_child() -> ! {
-    // On the stack: another thread of the parent may have held a lock of the standard library's output.
+    // On the stack, because another thread of the parent may have held a lock of the standard
+    // library's output.
     let mut line = [0; 512];
     let mut rest = &mut line[..];
     let pid = std::process::id();

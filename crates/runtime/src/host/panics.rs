@@ -1,5 +1,5 @@
-//! Where a task or blocking work panicked, and within which labels. The payload does not say; the panic
-//! hook knows. What the payload says is shown without what the rules of redaction take out.
+//! The lines of panics in tasks and blocking work, and the labels around them. The payload does not
+//! contain them, so the panic hook notes them. Messages are redacted before they are shown.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -11,18 +11,18 @@ use tiffany_kernel::{ErrorKind, Site, TaskError, panic_text};
 
 use tiffany_records::redact::shown;
 
-/// Names that a task gave to parts of its work, outermost first.
+/// The labels that a task gave to parts of its work, outermost first.
 pub(crate) type Labels = Vec<Cow<'static, str>>;
 
 thread_local! {
-    /// This thread does work for a task that runs elsewhere.
+    /// Whether this thread does work for a task that runs elsewhere.
     static AT_WORK: Cell<bool> = const { Cell::new(false) };
-    /// The line of the last panic of this thread, and the labels around it.
+    /// The line of the last panic on this thread, and the labels around it.
     static PANICKED_AT: Cell<Option<Site>> = const { Cell::new(None) };
     static PANICKED_WITHIN: RefCell<Labels> = const { RefCell::new(Vec::new()) };
 }
 
-/// Does work that is no task's turn; where it panics is noted for `panic_error` on this thread.
+/// Does work outside turns. If it panics, the place is noted for `panic_error` on this thread.
 pub(crate) fn noting<R>(work: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
     PANICKED_AT.take();
     AT_WORK.set(true);
@@ -31,7 +31,8 @@ pub(crate) fn noting<R>(work: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Sen
     result
 }
 
-/// Makes the panic hook note the line of panics inside tasks, whose labels `labels_of_turn` knows. What it did before, it still does.
+/// Has the panic hook note the lines of panics inside tasks; `labels_of_turn` returns their labels.
+/// The previous hook is still called.
 pub(crate) fn note_where(labels_of_turn: fn(&mut Labels) -> bool) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -74,7 +75,7 @@ pub(crate) fn panic_error(payload: Box<dyn Any + Send>, what: &str) -> TaskError
     error
 }
 
-/// The message of a panic that has a secret in it. Who was called before would show all of it.
+/// Reports a panic whose message contains a secret; the previous hook would show all of it.
 fn say(message: &str, at: Option<&Location<'_>>) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("<unnamed>");

@@ -1,6 +1,7 @@
-//! Threads for work that blocks: files, name look-ups, a closure of the user's, attempts at steps. Threads start
-//! when there is work and no idle thread, and end after a while without any. A pool may have more threads than it
-//! keeps ready: a thread of its own, the foreman, adds them while work has waited for too long.
+//! Threads for blocking work: files, name look-ups, user closures, attempts at steps. Threads start
+//! when there is work and no idle thread, and end after some time without work. A pool may have
+//! more threads than it keeps ready: a thread of its own, the foreman, adds them while work has
+//! waited for too long.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,27 +33,27 @@ const DELAYS_TO_WAIT: usize = 20;
 /// How long the pool waits at most before it asks the system again for a thread that it did not get.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// PoolWork that runs on a thread of the pool and makes a result there.
+/// Work that runs on a thread of the pool and produces a result there.
 pub(crate) struct PoolWork {
-    /// What the work is called, and the line that asked for it, for errors.
+    /// The name of the work, and the line that asked for it, for errors.
     pub(crate) name: &'static str,
     pub(crate) at: Site,
     pub(crate) job: Job,
 }
 
-/// What is to be done, and how its result travels.
+/// What is to be done, and how the result is returned.
 pub(crate) enum Job {
-    /// Something for a task that waits for it; the result can be any value.
+    /// Work for a task that waits for it; the result can be any value.
     Once(Box<dyn FnOnce() -> Remote + Send>),
-    /// One attempt at a step; its result can be recorded, and its slot goes back with it.
+    /// One attempt at a step; its result can be recorded, and its slot is returned with it.
     Attempt(Attempt, Blocking, Option<Slot>),
 }
 
 impl PoolWork {
-    /// Does it. A panic in it is an error with the line it came from.
+    /// Does the work. A panic in it becomes an error with its line.
     pub(crate) fn run(self, call: CallRef) -> LoopMessage {
         let PoolWork { name, at, job } = self;
-        // Here and not where it is read: this thread knows the line.
+        // Converted here and not where the result is read, because this thread knows the line.
         let panicked = |payload| {
             let mut error = panic_error(payload, "blocking work panicked");
             error.add_call(name, at);
@@ -84,7 +85,7 @@ impl PoolWork {
         }
     }
 
-    /// It cannot be done.
+    /// Fails the work with this error.
     fn fail(self, call: CallRef, mut error: TaskError) -> LoopMessage {
         error.add_call(self.name, self.at);
         match self.job {
@@ -99,14 +100,15 @@ impl PoolWork {
 /// How many threads a pool has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Threads {
-    /// Started as soon as there is work for them.
+    /// The number of threads that start as soon as there is work for them.
     pub(crate) ready: usize,
-    /// Added up to here while work waits for longer than [`GROWTH_DELAY`].
+    /// The maximum number, up to which threads are added while work waits for longer than
+    /// [`GROWTH_DELAY`].
     pub(crate) most: usize,
 }
 
 impl Threads {
-    /// Never more than are kept ready.
+    /// A pool that never has more threads than it keeps ready.
     pub(crate) fn fixed(threads: usize) -> Threads {
         Threads { ready: threads, most: threads }
     }
@@ -124,7 +126,7 @@ struct Shared {
     /// Wakes the foreman.
     work_waits: Condvar,
     inbox: Arc<Inbox>,
-    /// What the time is, where it is the system's.
+    /// The present time, if it is the system's.
     clock: Option<Arc<Steady>>,
 }
 
@@ -139,7 +141,7 @@ struct Queue {
     closed: bool,
 }
 
-/// What the thread does that adds others.
+/// The state of the thread that adds others.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Foreman {
     #[default]
@@ -148,7 +150,7 @@ enum Foreman {
     Watching,
 }
 
-/// PoolWork that has not begun, in order. Any of it can be taken back.
+/// Work that has not begun, in order. Any of it can be taken back.
 #[derive(Default)]
 struct Backlog {
     line: Line<CallRef>,
@@ -177,7 +179,7 @@ impl Backlog {
         self.work.len()
     }
 
-    /// Counts what was begun so far, or taken back.
+    /// How much work has begun so far, or was taken back.
     fn taken(&self) -> u64 {
         self.pushed - self.work.len() as u64
     }
@@ -193,7 +195,7 @@ impl Pool {
         Pool { shared: Arc::new(shared) }
     }
 
-    /// Queues work; its result comes to the inbox.
+    /// Queues work; its result is sent to the inbox.
     pub(crate) fn start(&self, call: CallRef, work: PoolWork) {
         let mut queue = self.shared.lock();
         queue.work.push(call, work);
@@ -222,7 +224,8 @@ impl Pool {
         }
     }
 
-    /// Takes back work that has not begun. `None`: it has, or there is none. Dropping it may run code of the user's.
+    /// Takes back work that has not begun. `None` if it has begun or does not exist. Dropping it
+    /// may run user code.
     pub(crate) fn abort(&self, call: CallRef) -> Option<PoolWork> {
         self.shared.lock().work.remove(call)
     }
@@ -242,7 +245,7 @@ impl Drop for Pool {
         drop(queue);
         self.shared.work_came.notify_all();
         self.shared.work_waits.notify_all();
-        // Not under the lock: it may run code of the user's.
+        // Outside the lock, because it may run user code.
         drop(backlog);
     }
 }
@@ -262,7 +265,7 @@ impl Shared {
         }
     }
 
-    /// Starts the foreman. Without one, work waits for the threads there are.
+    /// Starts the foreman. Without one, work waits for the existing threads.
     fn add_foreman(shared: &Arc<Shared>) {
         let watching = Arc::clone(shared);
         let thread = std::thread::Builder::new().name("tiffany-foreman".into());
@@ -273,7 +276,7 @@ impl Shared {
         }
     }
 
-    /// Says that there are no more threads, unless it was said of the last one already.
+    /// Logs that the system refused a thread, unless that was logged for the last one already.
     fn note_refusal(mut queue: MutexGuard<'_, Queue>, error: &std::io::Error) {
         let was_refused = std::mem::replace(&mut queue.is_refused, true);
         let threads = queue.threads;
@@ -286,7 +289,7 @@ impl Shared {
         }
     }
 
-    /// The system gives no thread: with none at all, the work that waits fails.
+    /// Handles the refusal of a thread. If there is no thread at all, the waiting work fails.
     fn no_thread(&self, error: &std::io::Error) {
         let mut queue = self.lock();
         queue.threads -= 1;
@@ -302,8 +305,8 @@ impl Shared {
         }
     }
 
-    /// What the foreman does: while work that was there one delay ago still waits, and won't be begun soon at the present
-    /// rate, it adds half as many threads as there are.
+    /// The loop of the foreman. While work that waited one delay ago still waits, and won't begin
+    /// soon at the present rate, it adds half as many threads as there are.
     fn watch(shared: &Arc<Shared>) {
         let mut queue = shared.lock();
         let mut pause = GROWTH_DELAY;
@@ -317,13 +320,14 @@ impl Shared {
                 continue;
             }
             let (pushed, taken) = (queue.work.pushed, queue.work.taken());
-            // Woken early, it only waits for a moment more.
+            // If it is woken early, it waits for a moment more.
             shared.work_waits.wait_for(&mut queue, GROWTH_DELAY);
             let waiting = pushed.saturating_sub(queue.work.taken());
             let waiting = usize::try_from(waiting).unwrap_or(usize::MAX).min(queue.work.len());
             let begun = usize::try_from(queue.work.taken().saturating_sub(taken)).unwrap_or(0);
             if waiting <= begun.saturating_mul(DELAYS_TO_WAIT) {
-                // The threads there are will have begun all of it soon: more would only be in their way.
+                // The existing threads will have begun all of it soon; more would only slow them
+                // down.
                 continue;
             }
             let more = waiting.min(queue.threads / 2 + 1).min(shared.limits.most - queue.threads);
@@ -342,7 +346,7 @@ impl Shared {
         queue.foreman = Foreman::Absent;
     }
 
-    /// What a thread of the pool does.
+    /// The loop of a thread of the pool.
     fn serve(&self) {
         let process = OwnerProcess::current();
         let mut queue = self.lock();

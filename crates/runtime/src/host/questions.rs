@@ -1,4 +1,5 @@
-//! What runs can be asked: the closures that answer, by run and name. It calls none of them.
+//! The questions that runs answer: the closures that answer them, by run and name. It calls none of
+//! them.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use tiffany_kernel::{RunId, TaskError};
 pub(crate) type Answer = dyn Fn(&str) -> Result<String, TaskError>;
 pub(crate) type Answers = Rc<Answer>;
 
-/// What the runs of a runtime can be asked.
+/// The questions that the runs of a runtime answer.
 #[derive(Default)]
 pub(crate) struct Questions(RefCell<BTreeMap<RunId, BTreeMap<Rc<str>, Answers>>>);
 
@@ -25,10 +26,10 @@ impl Questions {
         self.0.borrow().get(&run).cloned().unwrap_or_default()
     }
 
-    /// The run is over.
+    /// Removes the questions of a run that has ended.
     pub(crate) fn forget_run(&self, run: RunId) {
         let gone = self.0.borrow_mut().remove(&run);
-        // What it holds may have something to say when it goes.
+        // Dropping what the closures hold may run code.
         drop(gone);
     }
 }

@@ -1,8 +1,8 @@
-//! Readiness of descriptors, by epoll. Each descriptor is registered once, edge-triggered, for both
-//! directions. Our own sockets remember their readiness between waits; of a raw descriptor we know
-//! nothing but what epoll says, so each wait asks again.
+//! Readiness of descriptors, with epoll. Each descriptor is registered once, edge-triggered, for
+//! both directions. The readiness of the crate's own sockets is remembered between waits; for a raw
+//! descriptor only epoll knows it, so each wait asks again.
 //!
-//! This file has `unsafe` code because a raw descriptor is a promise nobody can check.
+//! This file has `unsafe` code because nothing can check that a raw descriptor is open.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -19,13 +19,13 @@ use tiffany_kernel::{CallRef, ErrorKind, Interest, TaskError};
 use crate::line::Line;
 use tiffany_log::not_inherited::NotInherited;
 
-/// What the bell's events are called.
+/// The data of the bell's events.
 const BELL: u64 = u64::MAX;
 
-/// How often raw descriptors with waiters are checked for having been closed behind our back.
+/// How often raw descriptors with waiters are checked for having been closed elsewhere.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// As long as one wait may be. Milliseconds in 32 bits end after 24 days.
+/// The longest wait. Milliseconds in 32 bits end after 24 days.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Wakes a sleeping reactor from any thread.
@@ -39,8 +39,8 @@ impl Bell {
     }
 }
 
-/// Descriptors, and the calls that wait for them. A forked child shares neither the epoll instance nor the bell: it
-/// would take events that are its parent's.
+/// Descriptors, and the calls that wait for them. A forked child shares neither the epoll instance
+/// nor the bell, because it would take events of its parent.
 pub(crate) struct Reactor {
     epoll: NotInherited<OwnedFd>,
     bell: Bell,
@@ -49,9 +49,9 @@ pub(crate) struct Reactor {
     by_fd: Vec<u32>,
     next_serial: u32,
     events: Vec<epoll::Event>,
-    /// Sources that may have another waiter to serve, to be looked at before the next wait.
+    /// Sources that may have another waiter to serve, to be checked before the next wait.
     look_again: Vec<u32>,
-    /// Waits that ended because their descriptor was closed, to be told at the next wait.
+    /// Waits that ended because their descriptor was closed, to be reported at the next wait.
     closed: Vec<Ready>,
     raw_waiting: usize,
     last_check: Instant,
@@ -65,11 +65,11 @@ struct Source {
     writers: Line<CallRef>,
 }
 
-/// Whose descriptor it is.
+/// The owner of a descriptor.
 enum Owner {
-    /// One of ours: it cannot be closed without our knowledge.
+    /// This crate: it cannot be closed without the reactor's knowledge.
     Us(Rc<Readiness>),
-    /// A number that somebody gave us.
+    /// Unknown: the program passed its number.
     Unknown,
 }
 
@@ -78,13 +78,14 @@ pub(crate) type Ready = (CallRef, Result<(), TaskError>);
 
 const NO_SOURCE: u32 = u32::MAX;
 
-/// What is known of one of our descriptors. Shared with its owner, so that asking costs no look-up.
+/// The known readiness of an owned descriptor. It is shared with its owner, so that reading it
+/// needs no look-up.
 pub(crate) struct Readiness(Cell<u8>);
 
 impl Readiness {
     const READABLE: u8 = 1;
     const WRITABLE: u8 = 2;
-    /// The other side will send no more. It stays so, and epoll says it once.
+    /// The peer will send no more. This is final, and epoll reports it once.
     const READ_CLOSED: u8 = 4;
     const WRITE_CLOSED: u8 = 8;
 
@@ -93,13 +94,14 @@ impl Readiness {
         self.0.get() & bits_of(interest) != 0
     }
 
-    /// The system said that it would block.
+    /// Notes that the system said that it would block.
     #[inline]
     pub(crate) fn would_block(&self, interest: Interest) {
         self.0.set(self.0.get() & !bits_of(interest));
     }
 
-    /// All there was has been used up. If the other side has closed, the next attempt will tell.
+    /// Notes that a transfer used up everything. If the peer has closed, the next attempt finds
+    /// out.
     #[inline]
     pub(crate) fn used_up(&self, interest: Interest) {
         let bit = match interest {
@@ -121,7 +123,8 @@ fn bits_of(interest: Interest) -> u8 {
     }
 }
 
-/// What an event says. An error ends waits of both directions, once; a hang-up is for good.
+/// The readiness that an event reports. An error ends waits of both directions, once; a hang-up is
+/// final.
 fn bits_of_event(flags: EventFlags) -> u8 {
     let mut bits = 0;
     if flags.intersects(EventFlags::IN | EventFlags::ERR) {
@@ -139,7 +142,8 @@ fn bits_of_event(flags: EventFlags) -> u8 {
     bits
 }
 
-/// What is taken for granted of a descriptor when it is registered. The rest comes as its first event.
+/// The readiness that is assumed when a descriptor is registered. The rest comes with its first
+/// event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Assume {
     Nothing,
@@ -171,7 +175,7 @@ impl Reactor {
         self.bell.clone()
     }
 
-    /// Lets a descriptor wake this reactor too, whenever it can be read. It means nothing else.
+    /// Has a descriptor wake this reactor whenever it is readable, and do nothing else.
     pub(crate) fn wake_by(&self, fd: BorrowedFd<'_>) -> std::io::Result<()> {
         let flags = EventFlags::IN | EventFlags::ET;
         match epoll::add(&*self.epoll, fd, EventData::new_u64(BELL), flags) {
@@ -180,7 +184,7 @@ impl Reactor {
         }
     }
 
-    /// Registers a descriptor of ours. It must be given back with `remove_owned` before it is closed.
+    /// Registers an owned descriptor. It must be removed with `remove_owned` before it is closed.
     pub(crate) fn add_owned(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -200,10 +204,11 @@ impl Reactor {
         Ok(readiness)
     }
 
-    /// Makes room for an owner where the number is known already; gives those who wait for it.
+    /// Makes room for an owner whose number is known already, and returns the calls that wait for
+    /// it.
     fn replace(&mut self, slot: u32) -> std::io::Result<(Line<CallRef>, Line<CallRef>)> {
         if self.arm(slot, both_directions()).is_err() {
-            // Closed without our knowledge: the number names another file now.
+            // Closed without the reactor's knowledge: the number names another file now.
             self.forget(slot);
             return Ok(Default::default());
         }
@@ -218,7 +223,7 @@ impl Reactor {
         Ok((source.readers, source.writers))
     }
 
-    /// Takes back a descriptor of ours; whoever waits for it learns that it is closed.
+    /// Removes an owned descriptor. Calls that wait for it learn that it is closed.
     pub(crate) fn remove_owned(&mut self, fd: BorrowedFd<'_>) {
         if let Some(slot) = self.source_of(fd.as_raw_fd()) {
             let _ = epoll::delete(&*self.epoll, fd);
@@ -226,7 +231,8 @@ impl Reactor {
         }
     }
 
-    /// A call waits for a descriptor. What is known at once goes to `ready`.
+    /// Registers a call that waits for a descriptor. If the result is known at once, it is added to
+    /// `ready`.
     pub(crate) fn watch(
         &mut self,
         call: CallRef,
@@ -256,13 +262,13 @@ impl Reactor {
         source.queue(interest).push_back(call);
         match &source.owner {
             Owner::Unknown => self.raw_waiting += 1,
-            // It waits behind others, and what is there may be enough for all of them.
+            // The call waits behind others, and the data may be enough for all of them.
             Owner::Us(readiness) if readiness.is_ready(interest) => self.look_again.push(slot),
             Owner::Us(_) => {}
         }
     }
 
-    /// Asks epoll about a raw descriptor: it tells of what is there now as of what comes.
+    /// Asks epoll about a raw descriptor: epoll reports present readiness as well as later one.
     fn watch_raw(
         &mut self,
         known: Option<u32>,
@@ -274,7 +280,7 @@ impl Reactor {
             let flags = flags | self.sources[slot as usize].waited_for();
             match self.arm(slot, flags) {
                 Ok(()) => return Ok(slot),
-                // Closed without our knowledge: the number may name another file by now.
+                // Closed without the reactor's knowledge: the number may name another file now.
                 Err(_) => self.forget(slot),
             }
         }
@@ -286,7 +292,7 @@ impl Reactor {
         self.register(borrowed, Owner::Unknown, flags)
     }
 
-    /// A call waits no more.
+    /// Withdraws the wait of a call.
     pub(crate) fn unwatch(&mut self, call: CallRef, fd: RawFd) {
         let Some(slot) = self.source_of(fd) else { return };
         let source = &mut self.sources[slot as usize];
@@ -296,7 +302,7 @@ impl Reactor {
         }
     }
 
-    /// How much of a wait may pass before raw descriptors have to be looked at.
+    /// How long a wait may be before raw descriptors must be checked.
     pub(crate) fn longest_wait(&self, timeout: Option<Duration>) -> Option<Duration> {
         if self.raw_waiting == 0 {
             return timeout;
@@ -305,7 +311,7 @@ impl Reactor {
         Some(timeout.map_or(check, |timeout| timeout.min(check)))
     }
 
-    /// Waits for events: not at all, for some time, or as long as it takes.
+    /// Waits for events: not at all, for some time, or without limit.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -334,8 +340,8 @@ impl Reactor {
         Ok(())
     }
 
-    /// One look at epoll. Its own timeout is in whole milliseconds, so the rest of a timer is waited for
-    /// with `ppoll`; a longer wait ends early and is then repeated, which costs events nothing.
+    /// Polls epoll once. Its own timeout is in whole milliseconds, so the rest of a timer is waited
+    /// for with `ppoll`. A longer wait ends early and is repeated, which loses no events.
     fn poll_events(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
         self.events.clear();
         let whole = timeout.map(|timeout| (timeout - sub_millis(timeout)).min(MAX_WAIT));
@@ -353,11 +359,11 @@ impl Reactor {
         Ok(())
     }
 
-    /// An event of a source: its first reader and its first writer can go on.
+    /// Handles an event of a source: its first reader and its first writer can continue.
     fn happened(&mut self, data: u64, flags: EventFlags, ready: &mut Vec<Ready>) {
         let (slot, serial) = ((data & 0xffff_ffff) as u32, (data >> 32) as u32);
         let Some(source) = self.sources.get_mut(slot as usize) else { return };
-        // An event may be older than the source that has its place now.
+        // An event may be older than the source that has its slot now.
         if source.serial != serial {
             return;
         }
@@ -369,7 +375,7 @@ impl Reactor {
         self.serve(slot, bits, ready);
     }
 
-    /// Lets the first waiter of each ready direction go on.
+    /// Serves the first waiter of each ready direction.
     fn serve(&mut self, slot: u32, bits: u8, ready: &mut Vec<Ready>) {
         let source = &mut self.sources[slot as usize];
         let mut served = 0;
@@ -389,7 +395,8 @@ impl Reactor {
         }
     }
 
-    /// Sources that had more waiters than one: the next is served if there is still something for it.
+    /// Serves the next waiter of sources that had more than one, if there is still something for
+    /// it.
     fn serve_again(&mut self, ready: &mut Vec<Ready>) {
         for slot in std::mem::take(&mut self.look_again) {
             match self.sources.get(slot as usize) {
@@ -403,7 +410,7 @@ impl Reactor {
         }
     }
 
-    /// Looks for raw descriptors that were closed although somebody waits for them.
+    /// Checks for raw descriptors that were closed although calls wait for them.
     fn check_raw(&mut self) {
         self.last_check = Instant::now();
         let waited: Vec<u32> = self
@@ -423,8 +430,8 @@ impl Reactor {
         }
     }
 
-    /// Arms a source anew, so that epoll tells what is there now. An error if it is not the file any
-    /// more that was registered.
+    /// Rearms a source, so that epoll reports its present readiness. Fails if it is no longer the
+    /// file that was registered.
     fn arm(&mut self, slot: u32, flags: EventFlags) -> Result<(), Errno> {
         let source = &self.sources[slot as usize];
         let data = EventData::new_u64(token(slot, source.serial));
@@ -443,7 +450,7 @@ impl Reactor {
         let slot = self.sources.vacant_key() as u32;
         let data = EventData::new_u64(token(slot, serial));
         match epoll::add(&*self.epoll, fd, data, flags) {
-            // It was ours before, under another owner.
+            // It was registered before, under another owner.
             Err(Errno::EXIST) => epoll::modify(&*self.epoll, fd, data, flags)?,
             added => added?,
         }
@@ -463,7 +470,7 @@ impl Reactor {
         (slot != NO_SOURCE).then_some(slot)
     }
 
-    /// Forgets a source; whoever waits for it learns that it is closed.
+    /// Forgets a source. Calls that wait for it learn that it is closed.
     fn forget(&mut self, slot: u32) {
         let source = self.sources.remove(slot as usize);
         self.by_fd[source.fd as usize] = NO_SOURCE;
@@ -487,8 +494,8 @@ impl Source {
         matches!(self.owner, Owner::Us(_))
     }
 
-    /// Whether a new waiter can go on at once. Who waits without having tried may not know that our
-    /// knowledge is old, so the system is asked.
+    /// Whether a new waiter can continue at once. A call that waits without having tried may not
+    /// know that the stored readiness is old, so the system is asked.
     fn is_free(&mut self, interest: Interest) -> bool {
         let nobody_waits = self.queue(interest).is_empty();
         let Owner::Us(readiness) = &self.owner else { return false };
@@ -513,7 +520,7 @@ impl Source {
         self.readers.len() + self.writers.len()
     }
 
-    /// The directions somebody waits for.
+    /// The directions that calls wait for.
     fn waited_for(&self) -> EventFlags {
         let mut flags = EventFlags::empty();
         if !self.readers.is_empty() {
@@ -526,7 +533,7 @@ impl Source {
     }
 }
 
-/// Asks the system whether a descriptor of ours is ready, without waiting.
+/// Asks the system whether an owned descriptor is ready, without waiting.
 fn can_go_on(fd: RawFd, interest: Interest) -> bool {
     let wanted = match interest {
         Interest::Read => PollFlags::IN | PollFlags::RDHUP,
@@ -535,7 +542,7 @@ fn can_go_on(fd: RawFd, interest: Interest) -> bool {
     // SAFETY: a descriptor of ours stays open until it is given back.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let now = timespec(Duration::ZERO);
-    // If the system does not say, the one who tries will see.
+    // If the system gives no answer, the next attempt finds out.
     !matches!(poll(&mut [PollFd::from_borrowed_fd(fd, wanted)], Some(&now)), Ok(0))
 }
 

@@ -1,14 +1,15 @@
-//! Slots for steps that block a thread: how many attempts may run at once in a runtime, and the steps that wait for a
-//! slot, in order. Nothing here starts anything.
+//! Slots for steps that block a thread: how many attempts may run at once in a runtime, and the
+//! steps that wait for a slot, in order. Nothing here starts anything.
 
 use crate::line::Line;
 use crate::metrics::loop_state::SlotUsage;
 
-/// How many attempts may block a thread at once, unless [`Builder::step_slots`](crate::runtime::builder::Builder::step_slots) says
-/// otherwise.
+/// How many attempts may block a thread at once, unless
+/// [`Builder::step_slots`](crate::runtime::builder::Builder::step_slots) sets another number.
 pub(crate) const DEFAULT_SLOTS: usize = 1024;
 
-/// The right to block one thread with an attempt. It travels with the work and comes back with its result.
+/// The right to block one thread with an attempt. It is passed on with the work and returned with
+/// its result.
 #[derive(Debug)]
 #[must_use = "a slot that is dropped is lost to all other steps"]
 pub(crate) struct Slot(());
@@ -21,13 +22,14 @@ pub(crate) struct Slots<C> {
 }
 
 impl<C: Copy + Ord> Slots<C> {
-    /// At least one slot, or no step would ever begin.
+    /// With at least one slot, because otherwise no step would ever begin.
     pub(crate) fn new(limit: usize) -> Slots<C> {
         let limit = limit.max(1);
         Slots { free: limit, limit, line: Line::default() }
     }
 
-    /// A slot, if one is free and no other step waits for it; else the step waits in line.
+    /// Takes a slot, if one is free and no other step waits for it; otherwise the step waits in
+    /// line.
     pub(crate) fn take_or_wait(&mut self, call: C) -> Option<Slot> {
         if self.free > 0 && self.line.is_empty() {
             return self.take();
@@ -36,7 +38,7 @@ impl<C: Copy + Ord> Slots<C> {
         None
     }
 
-    /// The next step that has waited long enough, with its slot.
+    /// The next step that waits and can begin, with its slot.
     pub(crate) fn next(&mut self) -> Option<(C, Slot)> {
         if self.free == 0 {
             return None;
@@ -50,14 +52,14 @@ impl<C: Copy + Ord> Slots<C> {
         self.line.remove(call);
     }
 
-    /// Takes a slot back.
+    /// Returns a slot.
     pub(crate) fn give_back(&mut self, slot: Slot) {
         let Slot(()) = slot;
         self.free += 1;
         assert!(self.free <= self.limit, "more slots came back than there are");
     }
 
-    /// The number of slots, how many are taken, and how many steps wait for one.
+    /// The number of slots, how many are in use, and how many steps wait for one.
     pub(crate) fn usage(&self) -> SlotUsage {
         SlotUsage { limit: self.limit, taken: self.limit - self.free, waiting: self.line.len() }
     }

@@ -1,4 +1,5 @@
-//! What the work of a step shows to those who watch, from its own thread. It waits for nobody, is not written down, and counts as a sign of life.
+//! What the work of a step shows to watchers, from its own thread. It never waits, is not recorded,
+//! and counts as a heartbeat.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -9,7 +10,7 @@ use crate::activity::hub::Hub;
 use crate::host::attempt::Attempt;
 use tiffany_records::activity::TaskId;
 
-/// Where an attempt shows what it does, and as whose.
+/// Where an attempt shows something, and in whose name.
 pub(crate) struct Onlookers {
     pub(crate) hub: Hub,
     pub(crate) task_id: TaskId,
@@ -21,8 +22,9 @@ thread_local! {
     static CURRENT: RefCell<Vec<Attempt>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The attempt that this thread works on, for work that was not handed it; `None` outside the work of a step. (A future of
-/// [`step_async`](crate::calls::step::step_async) is handed its own.)
+/// The attempt that this thread works on, for code that doesn't have it as a parameter; `None`
+/// outside the work of a step. (A future of [`step_async`](crate::calls::step::step_async) gets its
+/// own.)
 ///
 /// ```
 /// use tiffany::durable::{attempt, step};
@@ -44,7 +46,7 @@ pub fn attempt() -> Option<Attempt> {
     CURRENT.with_borrow(|current| current.last().cloned())
 }
 
-/// Does some work as this attempt's.
+/// Does some work as part of this attempt.
 pub(crate) fn working<R>(attempt: &Attempt, work: impl FnOnce() -> R) -> R {
     struct Leave;
 
@@ -61,7 +63,7 @@ pub(crate) fn working<R>(attempt: &Attempt, work: impl FnOnce() -> R) -> R {
 }
 
 impl Attempt {
-    /// Says how far the work is: so much of so much, where that is known.
+    /// Shows the progress of the work, with the total if it is known.
     pub fn progress(
         &self,
         done: u64,
@@ -71,24 +73,25 @@ impl Attempt {
         self.show(Showing::Progress { done, total: total.into() }, message);
     }
 
-    /// Says something of this level.
+    /// Logs a message at this level.
     pub fn log(&self, level: LogLevel, message: impl Into<Cow<'static, str>>) {
         self.show(Showing::Log(level), message);
     }
 
-    /// Shows a piece of output, of a stream that is called `stdout`, `stderr` or as one likes.
+    /// Shows a piece of output of a stream, which is called `stdout`, `stderr` or any other name.
     pub fn output(&self, stream: impl Into<Cow<'static, str>>, text: impl Into<Cow<'static, str>>) {
         self.show(Showing::Output(stream.into()), text);
     }
 
-    /// Says that the task is in this stage now.
+    /// Shows that the task enters this stage.
     pub fn stage(&self, stage: Stage, message: impl Into<Cow<'static, str>>) {
         self.show(Showing::Stage(stage), message);
     }
 
     pub(crate) fn show(&self, what: Showing, message: impl Into<Cow<'static, str>>) {
         self.heartbeat();
-        // Nobody waits for what it makes, and what another attempt shows must not be taken for this one's.
+        // No task waits for its result, and its output must not be taken for that of another
+        // attempt.
         if self.is_given_up() {
             return;
         }
@@ -98,7 +101,7 @@ impl Attempt {
         hub.show(*task_id, *tid, self.step_name(), shown);
     }
 
-    /// Whether anybody may want to see what it shows.
+    /// Whether anything it shows may be watched.
     pub(crate) fn is_watched(&self) -> bool {
         self.shared.onlookers.hub.is_awake()
     }

@@ -1,6 +1,6 @@
-//! Async steps that share one thread elsewhere, as those of Python do on their loop: the watchdog looks at that thread
-//! as it looks at turns. It reports a step that keeps the thread, and interrupts it where there is a limit and the
-//! language allows it.
+//! The watch over async steps that share one thread, such as those of Python on their event loop.
+//! The watchdog observes that thread as it observes turns. It reports a step that keeps the thread,
+//! and interrupts it if there is a limit and the language can do that.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
@@ -11,14 +11,14 @@ use crate::watchdog::{
     Awake, Interrupter, Lines, LongTurns, OnStuck, Outside, Pulse, TurnLimit, Watched,
 };
 
-/// What watches the async steps of a runtime.
+/// The watch over the async steps of a runtime.
 pub(crate) struct StepWatch {
     patience: Duration,
     on_stuck: OnStuck,
     turns: Arc<LongTurns>,
     /// How long a step may keep the thread, and what interrupts it then.
     limit: OnceLock<(Duration, Interrupter)>,
-    /// Made on that thread, when the first step gets there.
+    /// Created on that thread, when the first step gets there.
     watched: OnceLock<Awake>,
 }
 
@@ -46,10 +46,10 @@ impl StepWatch {
     }
 }
 
-/// Whose code runs on the thread that async steps share.
+/// What runs on the thread that async steps share.
 struct Present {
     watched: Arc<Watched>,
-    /// The key of the attempt, if it belongs to one.
+    /// The key of the attempt, if the code belongs to one.
     key: Option<Arc<str>>,
     is_resting: bool,
 }
@@ -58,8 +58,8 @@ thread_local! {
     static PRESENT: RefCell<Option<Present>> = const { RefCell::new(None) };
 }
 
-/// Code of an attempt or of none begins to run on this thread. Code that belongs to no attempt is watched by the runtime
-/// whose step ran here last.
+/// Notes that code of an attempt, or of no attempt, begins to run on this thread. Code that belongs
+/// to no attempt is watched by the runtime whose step ran here last.
 pub(crate) fn begin(attempt: Option<&Attempt>) {
     PRESENT.with_borrow_mut(|present| {
         let watch = attempt.and_then(Attempt::step_watch);
@@ -80,7 +80,7 @@ pub(crate) fn begin(attempt: Option<&Attempt>) {
     });
 }
 
-/// No such code runs on this thread any more.
+/// Notes that no such code runs on this thread any more.
 pub(crate) fn rest() {
     PRESENT.with_borrow_mut(|present| {
         if let Some(present) = present.as_mut().filter(|present| !present.is_resting) {

@@ -1,4 +1,4 @@
-//! How an answer reaches whoever asked, on whatever thread it is made.
+//! How an answer reaches the thread that asked, on whatever thread it is produced.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use tiffany_records::redact::Redactions;
 use tiffany_records::request::Outcome;
 
-/// Who wants to know, told when the answer is safe. It is called on the thread that has the answer, which must not be kept waiting.
-/// Dropped, it says that nobody will ever answer.
+/// A callback for an answer, called when the answer is durable. It runs on the thread that has the
+/// answer and must not block. If it is dropped, there will never be an answer.
 pub(crate) struct Tell(Box<dyn FnOnce(Outcome) + Send>);
 
 impl Tell {
@@ -15,10 +15,10 @@ impl Tell {
         Tell(Box::new(callback))
     }
 
-    /// One whose answer is waited for by a thread.
+    /// A callback whose answer a thread waits for.
     pub(crate) fn waited_for() -> (Tell, Receiver<Outcome>) {
         let (tell, told) = sync_channel(1);
-        // Who asked may have gone away.
+        // The thread that asked may be gone.
         (Tell::by(move |answer| drop(tell.try_send(answer))), told)
     }
 
@@ -28,7 +28,7 @@ impl Tell {
 }
 
 impl Tell {
-    /// The same, told without what the rules take out.
+    /// A callback that gets the answer after redaction.
     pub(crate) fn redacting(self, rules: &Arc<Redactions>) -> Tell {
         let rules = Arc::clone(rules);
         Tell::by(move |answer| {

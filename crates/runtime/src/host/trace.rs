@@ -1,5 +1,6 @@
-//! What happens in runs, told to `tracing`: spans run → task → call, and events at the levels the logging
-//! guide sets. Whether anybody listens is asked when a run starts; if nobody does, it costs nothing.
+//! Reports events of runs to `tracing`: spans run → task → call, and events at the levels that the
+//! logging guide defines. Whether there is a subscriber is checked when a run starts; without one,
+//! it costs nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use tiffany_records::redact::{clean, shown, shown_call};
 
 const TARGET: &str = "tiffany";
 
-/// The spans of all runs that somebody listens to.
+/// The spans of all runs that have a subscriber.
 #[derive(Default)]
 pub(crate) struct Tracer {
     on: Cell<bool>,
@@ -27,7 +28,7 @@ pub(crate) struct Tracer {
     node: String,
 }
 
-/// Whose spans they are.
+/// What a span belongs to.
 #[derive(Clone, Copy)]
 pub(crate) enum Who<'a> {
     Ephemeral,
@@ -42,12 +43,12 @@ struct RunSpans {
 }
 
 impl Tracer {
-    /// A tracer whose spans carry who works, and where.
+    /// A tracer whose spans carry the id of the agent and of the node.
     pub(crate) fn new(agent_id: String, node: String) -> Tracer {
         Tracer { agent_id, node, ..Tracer::default() }
     }
 
-    /// A run starts, or is brought back. The answer is what it is to tell.
+    /// Notes that a run starts, or is resumed. Returns the events that it must report.
     pub(crate) fn start_run(&self, id: RunId, who: Who<'_>) -> Events {
         if !tracing::enabled!(target: TARGET, Level::INFO) {
             return Events::Off;
@@ -78,24 +79,25 @@ impl Tracer {
         wanted
     }
 
-    /// What a run is to tell.
+    /// The events that a run must report.
     pub(crate) fn wants(&self, id: RunId) -> Events {
         self.runs.borrow().get(&id).map_or(Events::Off, |spans| spans.wanted)
     }
 
-    /// Whether anybody listens to any run.
+    /// Whether any run has a subscriber.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.on.get()
     }
 
-    /// A run is gone.
+    /// Forgets a run.
     pub(crate) fn forget_run(&self, id: RunId) {
         self.runs.borrow_mut().remove(&id);
         self.on.set(!self.runs.borrow().is_empty());
     }
 
-    /// An attempt at a step begins. What its work logs is in this span, on whatever thread.
+    /// Notes that an attempt at a step begins. The returned span is for its log lines, on whatever
+    /// thread.
     pub(crate) fn attempt(
         &self,
         run: RunId,
@@ -113,14 +115,15 @@ impl Tracer {
             step = &*clean(step), key, attempt,
         );
         if attempt.is_disabled() {
-            // Then it is at least known whose work it is.
+            // Without a span of its own, the work is logged in the run's.
             return spans.run.clone();
         }
         attempt.in_scope(|| tracing::debug!(target: TARGET, "attempt begun"));
         attempt
     }
 
-    /// Does the work of an attempt in its span, and lets it log where its run does.
+    /// Does the work of an attempt in its span, so that its log lines reach the subscriber of its
+    /// run.
     pub(crate) fn inside<R>(span: &Span, work: impl FnOnce() -> R) -> R {
         match span.with_subscriber(|(_, dispatch)| dispatch.clone()) {
             Some(dispatch) => with_default(&dispatch, || span.in_scope(work)),
@@ -128,7 +131,7 @@ impl Tracer {
         }
     }
 
-    /// An attempt is over.
+    /// Notes that an attempt has ended.
     pub(crate) fn attempt_over(attempt: &Attempt, error: Option<&TaskError>) {
         attempt.span().in_scope(|| match error {
             None => tracing::debug!(target: TARGET, "attempt completed"),
@@ -142,14 +145,15 @@ impl Tracer {
         });
     }
 
-    /// A run is over, with its value.
+    /// Notes that a run has completed.
     pub(crate) fn run_completed(&self, id: RunId) {
         if let Some(spans) = self.runs.borrow().get(&id) {
             spans.run.in_scope(|| tracing::info!(target: TARGET, "run completed"));
         }
     }
 
-    /// A run failed or was cancelled. The failure of a durable run is told to those, too, who want errors alone.
+    /// Notes that a run failed or was cancelled. The failure of a durable run is also reported to
+    /// subscribers that want only errors.
     pub(crate) fn run_failed(&self, id: RunId, who: Who<'_>, error: &RunError) {
         let code = error.code();
         match (self.runs.borrow().get(&id), who) {
@@ -168,7 +172,7 @@ impl Tracer {
         }
     }
 
-    /// The span of a task that has its turn, for what its code logs.
+    /// The span of the task that has its turn, for its log lines.
     #[inline]
     pub(crate) fn task_span(&self, task: Option<TaskRef>) -> Option<Span> {
         if !self.on.get() {
@@ -180,7 +184,7 @@ impl Tracer {
         Some(spans.tasks.get(&task.tid).unwrap_or(&spans.run).clone())
     }
 
-    /// Tells one thing that happened.
+    /// Reports an event.
     pub(crate) fn event(&self, event: &Event) {
         let mut runs = self.runs.borrow_mut();
         let Some(spans) = runs.get_mut(&event.run) else { return };
@@ -240,7 +244,7 @@ impl Tracer {
     }
 }
 
-/// What the work of a step shows, from its thread.
+/// Reports what the work of a step shows, from its thread.
 pub(crate) fn tell_shown_by_step(task_id: TaskId, tid: Tid, step: &'static str, shown: &Shown) {
     if tracing::enabled!(target: TARGET, Level::ERROR) {
         let span = tracing::info_span!(
@@ -251,7 +255,7 @@ pub(crate) fn tell_shown_by_step(task_id: TaskId, tid: Tid, step: &'static str, 
     }
 }
 
-/// What a task shows, at the level that belongs to it.
+/// Reports what a task shows, at the level that belongs to it.
 fn tell_shown(shown: &Shown) {
     let message = clean(&shown.message);
     match &shown.what {

@@ -1,5 +1,6 @@
-//! What all streams of bytes have in common, lines out of them, and [`Async`], which lets a task wait
-//! for any descriptor. Streams are read and written through `&self`, so one in an `Rc` can be shared.
+//! The common parts of byte streams, lines from them, and [`Async`], with which a task can wait for
+//! any descriptor. Streams are read and written through `&self`, so that one in an `Rc` can be
+//! shared.
 
 pub(crate) mod source;
 pub(crate) mod split;
@@ -13,12 +14,12 @@ use tiffany_kernel::Interest;
 
 use crate::io::source::{Attempt, Source, set_nonblocking};
 
-/// How much a reader asks for at once.
+/// How many bytes a reader asks for at once.
 const CHUNK: usize = 8 * 1024;
 
-/// Something bytes can be read from.
+/// A source of bytes.
 pub trait AsyncRead {
-    /// Reads what is there, on behalf of this line. Streams offer `read`, which calls it.
+    /// Reads the available bytes, on behalf of this line. Streams offer `read`, which calls it.
     #[doc(hidden)]
     fn read_at(
         &self,
@@ -27,9 +28,10 @@ pub trait AsyncRead {
     ) -> impl Future<Output = io::Result<usize>>;
 }
 
-/// Something bytes can be written to.
+/// A sink for bytes.
 pub trait AsyncWrite {
-    /// Writes as much as there is room for, on behalf of this line. Streams offer `write`, which calls it.
+    /// Writes as much as there is room for, on behalf of this line. Streams offer `write`, which
+    /// calls it.
     #[doc(hidden)]
     fn write_at(
         &self,
@@ -81,7 +83,7 @@ pub(crate) async fn read_to_end(
     let mut filled = before;
     loop {
         if bytes.len() == filled {
-            // Doubles, so that a long stream is read in few pieces.
+            // Doubled, so that a long stream is read in few pieces.
             bytes.resize(filled + CHUNK.max(filled - before), 0);
         }
         match from.read_at(&mut bytes[filled..], at).await {
@@ -111,7 +113,7 @@ pub(crate) async fn write_all(
     Ok(())
 }
 
-/// Copies all bytes of one stream into another, and gives how many there were.
+/// Copies all bytes of one stream to another, and returns how many there were.
 ///
 /// ```
 /// use tiffany::net::UnixStream;
@@ -147,7 +149,7 @@ pub fn copy(from: &impl AsyncRead, to: &impl AsyncWrite) -> impl Future<Output =
     }
 }
 
-/// The lines of a stream, one by one as they come.
+/// The lines of a stream, one by one as they arrive.
 ///
 /// Dropping the future of [`next_line`](Lines::next_line) loses nothing.
 ///
@@ -171,7 +173,7 @@ pub fn copy(from: &impl AsyncRead, to: &impl AsyncWrite) -> impl Future<Output =
 pub struct Lines<R> {
     from: R,
     buffer: Vec<u8>,
-    /// Where the bytes that are no line yet begin.
+    /// The start of the bytes that are not a complete line yet.
     start: usize,
     /// How far they were searched for an end of line.
     searched: usize,
@@ -183,8 +185,8 @@ impl<R: AsyncRead> Lines<R> {
         Lines { from, buffer: Vec::new(), start: 0, searched: 0 }
     }
 
-    /// The next line without its end, or `None` at the end of the stream. A line that is no UTF-8 is an
-    /// error of kind `InvalidData`; the one after it can be read.
+    /// The next line without its end, or `None` at the end of the stream. A line that is not UTF-8
+    /// is an error of kind `InvalidData`; the line after it can be read.
     #[track_caller]
     pub fn next_line(&mut self) -> impl Future<Output = io::Result<Option<String>>> {
         let at = Location::caller();
@@ -221,12 +223,12 @@ impl<R: AsyncRead> Lines<R> {
         }
     }
 
-    /// Reads some more behind what is buffered.
+    /// Reads more bytes and appends them to the buffer.
     async fn fill(&mut self, at: &'static Location<'static>) -> io::Result<usize> {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
         self.start = 0;
-        // Not into the buffer itself: a read that is dropped must leave nothing there.
+        // Not directly into the buffer, because a read that is dropped must leave nothing there.
         let mut chunk = [0; 1024];
         let count = self.from.read_at(&mut chunk, at).await?;
         self.buffer.extend_from_slice(&chunk[..count]);
@@ -238,8 +240,8 @@ fn into_text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Any descriptor, made non-blocking and registered once: a pipe, a timer, a device, a socket of another
-/// library. Dropping it closes what it holds.
+/// Any descriptor, made non-blocking and registered once: a pipe, a timer, a device, a socket of
+/// another library. Dropping it closes the descriptor.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -262,36 +264,37 @@ pub struct Async<T: AsFd> {
 }
 
 impl<T: AsFd> Async<T> {
-    /// Takes the descriptor over. A regular file cannot be waited for (it is always ready), which is an
-    /// error of kind `PermissionDenied`; see [`fs`](crate::fs).
+    /// Takes ownership of the descriptor. A regular file can't be waited for (it is always ready),
+    /// and is an error of kind `PermissionDenied`; use [`fs`](crate::fs).
     pub fn new(io: T) -> io::Result<Async<T>> {
         set_nonblocking(&io)?;
         Ok(Async { source: Source::new(io)? })
     }
 
-    /// What it holds.
+    /// The inner value.
     pub fn get_ref(&self) -> &T {
         self.source.get()
     }
 
-    /// Gives the descriptor back. It stays non-blocking.
+    /// Returns the descriptor. It stays non-blocking.
     pub fn into_inner(self) -> T {
         self.source.into_inner()
     }
 
-    /// Waits until it can be read.
+    /// Waits until the descriptor is readable.
     #[track_caller]
     pub fn readable(&self) -> impl Future<Output = io::Result<()>> {
         self.source.ready(Interest::Read, Location::caller())
     }
 
-    /// Waits until it can be written.
+    /// Waits until the descriptor is writable.
     #[track_caller]
     pub fn writable(&self) -> impl Future<Output = io::Result<()>> {
         self.source.ready(Interest::Write, Location::caller())
     }
 
-    /// Tries until `read` gives something else than `WouldBlock`, and waits between the attempts.
+    /// Calls `read` until it returns something other than `WouldBlock`, and waits between the
+    /// attempts.
     #[track_caller]
     pub fn read_with<R>(
         &self,
@@ -301,7 +304,8 @@ impl<T: AsFd> Async<T> {
         self.source.operate(Interest::Read, at, move |io| read(io).map(Attempt::Done))
     }
 
-    /// Tries until `write` gives something else than `WouldBlock`, and waits between the attempts.
+    /// Calls `write` until it returns something other than `WouldBlock`, and waits between the
+    /// attempts.
     #[track_caller]
     pub fn write_with<R>(
         &self,

@@ -1,6 +1,6 @@
-//! A descriptor of ours: non-blocking, registered once, with the one loop by which everything in this
-//! crate reads and writes. It tries the system call if the descriptor is thought to be ready, and waits
-//! only when it is not. What a call means is the business of the files around this one.
+//! An owned descriptor: non-blocking, registered once, with the loop through which everything in
+//! this crate reads and writes. It tries the system call if the descriptor should be ready, and
+//! waits only if it is not. The files around this one define the calls.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -18,22 +18,22 @@ use crate::calls::context;
 use crate::host::Host;
 use crate::host::reactor::{Assume, Readiness};
 
-/// How many operations tasks may do one after another before one of them lets the others run.
+/// How many operations tasks may do in a row before one of them lets the others run.
 const OPERATIONS_PER_TURN: u8 = 32;
 
 thread_local! {
-    /// Operations since somebody last waited. One count for all descriptors, so that a task with many
-    /// ready ones gives way too.
+    /// The operations since a task last waited. There is one count for all descriptors, so that a
+    /// task with many ready ones yields too.
     static OPERATIONS: Cell<u8> = const { Cell::new(0) };
 
-    /// Where streams read to that have no buffer of their own.
+    /// The buffer for reads of streams without one of their own.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// How much is read at once at most by those.
+/// The maximum bytes of such a read.
 const SHARED_BUFFER: usize = 64 * 1024;
 
-/// A descriptor and what the reactor knows of it.
+/// A descriptor and its readiness in the reactor.
 pub(crate) struct Source<T: AsFd> {
     /// `None` only while it is taken apart.
     io: Option<T>,
@@ -41,7 +41,7 @@ pub(crate) struct Source<T: AsFd> {
     host: Rc<Host>,
 }
 
-/// What an attempt gave.
+/// The result of an attempt.
 pub(crate) enum Attempt<R> {
     Done(R),
     /// Done, and now there is nothing more.
@@ -69,7 +69,7 @@ impl<T: AsFd> Source<T> {
         io
     }
 
-    /// Takes the descriptor back from the reactor; whoever waits for it learns that it is closed.
+    /// Removes the descriptor from the reactor. Calls that wait for it learn that it is closed.
     pub(crate) fn into_inner(mut self) -> T {
         self.deregister();
         let Some(io) = self.io.take() else { unreachable!("it is taken apart once") };
@@ -80,7 +80,7 @@ impl<T: AsFd> Source<T> {
         self.get().as_fd().as_raw_fd()
     }
 
-    /// Waits until the descriptor is ready, by asking the reactor even if it is thought to be.
+    /// Waits until the descriptor is ready, and asks the reactor even if it should be.
     pub(crate) async fn ready(
         &self,
         interest: Interest,
@@ -121,7 +121,7 @@ impl<T: AsFd> Source<T> {
         }
     }
 
-    /// One attempt, whatever is known. What it learns is kept.
+    /// One attempt, whatever the known readiness is; updates the readiness.
     #[inline]
     pub(crate) fn attempt<R>(
         &self,
@@ -153,8 +153,8 @@ impl<T: AsFd> Source<T> {
     }
 }
 
-/// Byte streams: a transfer shorter than asked for means that there is nothing more, so the next one
-/// waits without asking the system again. For datagrams that would be wrong.
+/// Byte streams: a transfer shorter than asked for means that there is nothing more, so the next
+/// one waits without asking the system again. For datagrams that would be wrong.
 impl<T: AsFd> Source<T> {
     pub(crate) fn read(
         &self,
@@ -170,7 +170,7 @@ impl<T: AsFd> Source<T> {
         })
     }
 
-    /// The same into a buffer that all streams of this thread share.
+    /// Reads into a buffer that all streams of this thread share.
     pub(crate) fn read_map<R>(
         &self,
         most: usize,
@@ -182,7 +182,7 @@ impl<T: AsFd> Source<T> {
     {
         let most = most.min(SHARED_BUFFER);
         self.operate(Interest::Read, at, move |mut io| {
-            // Taken out while it is in use, as `take` is code of the user's and may read too.
+            // Taken out while it is in use, because `take` is user code and may read too.
             let mut buffer = BUFFER.take();
             if buffer.is_empty() {
                 buffer = vec![0; SHARED_BUFFER];
@@ -239,7 +239,7 @@ fn wait_call(fd: RawFd, interest: Interest) -> SystemCall {
     }
 }
 
-/// A task's error as the error of an operation. The task's error stays inside, with its code and line.
+/// A task's error as the error of an operation. The task's error is inside, with its code and line.
 pub(crate) fn into_io_error(error: TaskError) -> io::Error {
     let kind = match error.kind() {
         ErrorKind::DescriptorClosed => io::ErrorKind::NotConnected,
@@ -257,7 +257,7 @@ fn outside_task() -> io::Error {
     into_io_error(TaskError::new(ErrorKind::OutsideTask, message))
 }
 
-/// The system's refusal, with what was asked of it and the line.
+/// The system's error, with the operation and the line.
 pub(crate) fn refused(
     error: &io::Error,
     verb: &str,
@@ -268,7 +268,7 @@ pub(crate) fn refused(
     io::Error::new(error.kind(), format!("cannot {verb} {what:?}: {error}, in `{verb}` at {place}"))
 }
 
-/// An error in a durable run, before anything is done to the world.
+/// Fails in a durable run, before anything is done in the outside world.
 pub(crate) fn refuse_durable(what: &str, at: &'static Location<'static>) -> io::Result<()> {
     if !context::with(|context| context.port.is_durable() && context.port.task().is_some()) {
         return Ok(());
@@ -309,14 +309,16 @@ pub(crate) fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddrAny)
 macro_rules! stream_reads {
     ($name:ty) => {
         impl $name {
-            /// Reads what is there, at most as much as `buffer` holds. 0 is the end of the stream.
+            /// Reads the available bytes, at most as many as `buffer` holds. Returns 0 at the end
+            /// of the stream.
             #[track_caller]
             pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
                 self.source.read(buffer, Location::caller())
             }
 
-            /// Reads what is there, at most 64 KiB and at most `most`, and gives what `take` makes of it; nothing at the end of the
-            /// stream. The buffer is shared by all streams of the thread, so that a task that waits has none.
+            /// Reads the available bytes, at most 64 KiB and at most `most`, and returns what
+            /// `take` makes of them; `take` gets none at the end of the stream. The buffer is
+            /// shared by all streams of the thread, so that a waiting task has none.
             #[track_caller]
             pub fn read_map<R>(
                 &self,
@@ -326,13 +328,13 @@ macro_rules! stream_reads {
                 self.source.read_map(most, take, Location::caller())
             }
 
-            /// Fills `buffer`. A stream that ends before is an error of kind `UnexpectedEof`.
+            /// Fills `buffer`. If the stream ends before, the error is of kind `UnexpectedEof`.
             #[track_caller]
             pub fn read_exact(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<()>> {
                 crate::io::read_exact(self, buffer, Location::caller())
             }
 
-            /// Reads up to the end of the stream, and gives how many bytes were added to `bytes`.
+            /// Reads to the end of the stream, and returns how many bytes were added to `bytes`.
             #[track_caller]
             pub fn read_to_end(
                 &self,
@@ -358,13 +360,13 @@ macro_rules! stream_reads {
 macro_rules! stream_writes {
     ($name:ty) => {
         impl $name {
-            /// Writes as much as there is room for, and gives how much that was.
+            /// Writes as much as there is room for, and returns how much that was.
             #[track_caller]
             pub fn write(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> {
                 self.source.write(bytes, Location::caller())
             }
 
-            /// Writes all of it.
+            /// Writes all bytes.
             #[track_caller]
             pub fn write_all(&self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> {
                 crate::io::write_all(self, bytes, Location::caller())
@@ -383,18 +385,18 @@ macro_rules! stream_writes {
     };
 }
 
-/// What a public type has besides reading and writing whose field `source` is a stream of the standard library.
+/// The other methods of a public type whose field `source` is a stream of the standard library.
 macro_rules! stream_sides {
     ($name:ident, $std:ty) => {
         impl $name {
-            /// Takes a stream of the standard library over.
+            /// Takes ownership of a stream of the standard library.
             #[track_caller]
             pub fn from_std(stream: $std) -> io::Result<$name> {
                 stream.set_nonblocking(true)?;
                 Ok($name { source: Source::new(stream)? })
             }
 
-            /// Two sides of the stream, so that one task can read while another writes. See
+            /// Splits the stream in two sides, so that one task can read while another writes. See
             /// [`ReadHalf`](crate::io::split::ReadHalf).
             pub fn split(
                 self,
@@ -402,17 +404,17 @@ macro_rules! stream_sides {
                 crate::io::split::split(self)
             }
 
-            /// Ends reading, writing, or both. Never blocks.
+            /// Shuts down reading, writing, or both. Never blocks.
             pub fn shutdown(&self, how: std::net::Shutdown) -> io::Result<()> {
                 self.source.get().shutdown(how)
             }
 
-            /// The address of the other side.
+            /// The address of the peer.
             pub fn peer_addr(&self) -> io::Result<SocketAddr> {
                 self.source.get().peer_addr()
             }
 
-            /// The address of this side.
+            /// The local address.
             pub fn local_addr(&self) -> io::Result<SocketAddr> {
                 self.source.get().local_addr()
             }
@@ -426,32 +428,32 @@ macro_rules! stream_sides {
     };
 }
 
-/// What a public type has whose field `source` is a socket for datagrams of the standard library.
+/// The methods of a public type whose field `source` is a datagram socket of the standard library.
 macro_rules! datagrams {
     ($name:ident, $std:ty) => {
         impl $name {
-            /// Takes a socket of the standard library over.
+            /// Takes ownership of a socket of the standard library.
             #[track_caller]
             pub fn from_std(socket: $std) -> io::Result<$name> {
                 socket.set_nonblocking(true)?;
                 Ok($name { source: Source::new(socket)? })
             }
 
-            /// Sends a datagram to where it is connected; waits while there is no room.
+            /// Sends a datagram to the connected address; waits while there is no room.
             #[track_caller]
             pub fn send(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> {
                 let send = move |io: &$std| io.send(bytes).map(Attempt::Done);
                 self.source.operate(Interest::Write, Location::caller(), send)
             }
 
-            /// Receives a datagram; if it is connected, from there.
+            /// Receives a datagram; if the socket is connected, only from that address.
             #[track_caller]
             pub fn recv(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
                 let receive = move |io: &$std| io.recv(buffer).map(Attempt::Done);
                 self.source.operate(Interest::Read, Location::caller(), receive)
             }
 
-            /// Receives a datagram, and tells where it came from.
+            /// Receives a datagram, and returns the address that it came from.
             #[track_caller]
             pub fn recv_from(
                 &self,
@@ -461,7 +463,7 @@ macro_rules! datagrams {
                 self.source.operate(Interest::Read, Location::caller(), receive)
             }
 
-            /// The address it is bound to.
+            /// The local address.
             pub fn local_addr(&self) -> io::Result<SocketAddr> {
                 self.source.get().local_addr()
             }

@@ -1,4 +1,4 @@
-//! One stream for two tasks: one reads, the other writes.
+//! Splitting a stream for two tasks: one reads, the other writes.
 
 use std::future::Future;
 use std::io;
@@ -30,7 +30,7 @@ use crate::io::{AsyncRead, AsyncWrite};
 /// ```
 pub struct ReadHalf<S>(Rc<S>);
 
-/// The writing side of a stream that was split. Dropped, it ends what the other side reads.
+/// The writing side of a stream that was split. Dropping it ends the stream for the peer.
 pub struct WriteHalf<S: Stream>(Rc<S>);
 
 /// A stream that can be split.
@@ -45,19 +45,20 @@ pub(crate) fn split<S: Stream>(stream: S) -> (ReadHalf<S>, WriteHalf<S>) {
 }
 
 impl<S: AsyncRead> ReadHalf<S> {
-    /// Reads what is there, at most as much as `buffer` holds. 0 is the end of the stream.
+    /// Reads the available bytes, at most as many as `buffer` holds. Returns 0 at the end of the
+    /// stream.
     #[track_caller]
     pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
         self.0.read_at(buffer, Location::caller())
     }
 
-    /// Fills `buffer`. A stream that ends before is an error of kind `UnexpectedEof`.
+    /// Fills `buffer`. If the stream ends before, the error is of kind `UnexpectedEof`.
     #[track_caller]
     pub fn read_exact(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<()>> {
         crate::io::read_exact(&*self.0, buffer, Location::caller())
     }
 
-    /// Reads up to the end of the stream, and gives how many bytes were added to `bytes`.
+    /// Reads to the end of the stream, and returns how many bytes were added to `bytes`.
     #[track_caller]
     pub fn read_to_end(&self, bytes: &mut Vec<u8>) -> impl Future<Output = io::Result<usize>> {
         crate::io::read_to_end(&*self.0, bytes, Location::caller())
@@ -65,13 +66,13 @@ impl<S: AsyncRead> ReadHalf<S> {
 }
 
 impl<S: Stream> WriteHalf<S> {
-    /// Writes as much as there is room for, and gives how much that was.
+    /// Writes as much as there is room for, and returns how much that was.
     #[track_caller]
     pub fn write(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> {
         self.0.write_at(bytes, Location::caller())
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     #[track_caller]
     pub fn write_all(&self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> {
         crate::io::write_all(&*self.0, bytes, Location::caller())
@@ -80,7 +81,7 @@ impl<S: Stream> WriteHalf<S> {
 
 impl<S: Stream> Drop for WriteHalf<S> {
     fn drop(&mut self) {
-        // Fails only where the other side is gone already.
+        // Fails only if the peer is gone already.
         let _ = self.0.end_writing();
     }
 }

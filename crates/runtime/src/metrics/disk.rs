@@ -1,4 +1,4 @@
-//! What a log takes of its disk, and what is left there. Nobody waits long for it.
+//! The disk usage of a log, and the free space. No reader waits long for it.
 
 use std::fs::{self, DirEntry};
 use std::os::unix::fs::MetadataExt;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use tiffany_log::sync::{Condvar, Mutex};
 
-/// A directory is walked at most this often.
+/// The minimum time between two walks of the directory.
 const EVERY: Duration = Duration::from_secs(60);
-/// How long the first who asks waits for that.
+/// How long the first reader waits for the first walk.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// A log's directory.
+/// The directory of a log.
 #[derive(Debug)]
 pub(crate) struct Disk(Arc<Shared>);
 
@@ -30,7 +30,7 @@ struct Known {
     is_walking: bool,
 }
 
-/// Bytes of a log, by what they are.
+/// The bytes of a log, by kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Used {
     pub(crate) runs: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Used {
     pub(crate) rest: u64,
 }
 
-/// Bytes of a disk.
+/// The bytes of a disk.
 pub(crate) struct Space {
     pub(crate) size: u64,
     pub(crate) free: u64,
@@ -49,7 +49,8 @@ impl Disk {
         Disk(Arc::new(Shared { dir, known: Mutex::default(), walked: Condvar::new() }))
     }
 
-    /// What the log takes, as it was last looked up. That is done on a thread of its own: there may be many files, and it may be the loop who asks.
+    /// The disk usage of the log, as last measured. A thread of its own measures it, because there
+    /// may be many files, and the loop may be the reader.
     pub(crate) fn used(&self) -> Option<Used> {
         let mut known = self.0.known.lock();
         let is_old = known.last.is_none_or(|(when, _)| when.elapsed() >= EVERY);
@@ -72,7 +73,7 @@ impl Disk {
         known.last.map(|(_, used)| used)
     }
 
-    /// How large the disk is, and what is left for this user.
+    /// The size of the disk, and the free space for this user.
     pub(crate) fn space(&self) -> Option<Space> {
         let found = rustix::fs::statvfs(&self.0.dir).ok()?;
         let size = found.f_blocks.saturating_mul(found.f_frsize);
@@ -80,7 +81,7 @@ impl Disk {
     }
 }
 
-/// Files come and go meanwhile: what is gone does not count.
+/// Files come and go meanwhile; a file that is gone does not count.
 fn walk(dir: &Path) -> Used {
     let mut used = Used::default();
     let mut dirs = vec![dir.to_path_buf()];
@@ -94,7 +95,7 @@ fn walk(dir: &Path) -> Used {
                         (_, true) => &mut used.blobs,
                         _ => &mut used.rest,
                     };
-                    // Blocks, because a segment is longer than what is in it.
+                    // Blocks, because a segment is longer than its contents.
                     *part += entry.metadata().map_or(0, |found| found.blocks() * 512);
                 }
                 _ => {}

@@ -1,8 +1,9 @@
-//! How a loop stands: figures that only the loop can give, taken when somebody asks for the metrics.
+//! The state of a loop: figures that only the loop can provide, collected when the metrics are
+//! read.
 
 use tiffany_kernel::Census;
 
-/// What is so at one moment.
+/// The state of a loop at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) census: Census,
@@ -13,13 +14,13 @@ pub(crate) struct Standing {
     pub(crate) pool_waiting: usize,
     pub(crate) slots: SlotUsage,
     pub(crate) effects: StepStates,
-    /// Each queue, who waits in it and who has left it.
+    /// Each queue, with the number of steps that wait in it and that have left it.
     pub(crate) queues: Vec<(String, usize, usize)>,
-    /// If there is a log.
+    /// The state of the log, if there is one.
     pub(crate) log: Option<LogState>,
 }
 
-/// How the log stands.
+/// The state of the log.
 #[derive(Debug, Default)]
 pub(crate) struct LogState {
     pub(crate) runs: RunStates,
@@ -28,7 +29,7 @@ pub(crate) struct LogState {
     pub(crate) has_failed: bool,
 }
 
-/// How many steps are in which state.
+/// How many steps are in each state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StepStates(pub(crate) [usize; 5]);
 
@@ -38,7 +39,7 @@ impl StepStates {
     }
 }
 
-/// How many durable runs are in which state.
+/// How many durable runs are in each state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunStates {
     pub(crate) live: usize,

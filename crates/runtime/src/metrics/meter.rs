@@ -1,5 +1,5 @@
-//! What counts: counters, histograms with fixed buckets, and a bounded number of them by name. Any thread may add and any may read; nobody
-//! waits. It knows nothing of what is counted.
+//! Counters, histograms with fixed buckets, and bounded families of them by name. Any thread may
+//! add and any thread may read; none waits. It knows nothing of what is counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tiffany_log::sync::Mutex;
 use tiffany_records::metrics::Buckets;
 
-/// Only grows.
+/// A counter, which only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -28,13 +28,14 @@ impl Counter {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// What was added as times, in seconds.
+    /// The sum of the added times, in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         self.get() as f64 / 1e9
     }
 }
 
-/// Where the buckets of a histogram end, each in the histogram's own unit, and how many of that make one of what is shown.
+/// The upper ends of a histogram's buckets in the histogram's own unit, and how many of that unit
+/// make one of the unit shown.
 pub(crate) struct Scale {
     bounds: &'static [u64],
     unit: f64,
@@ -68,7 +69,7 @@ pub(crate) static TIMES: Scale = Scale {
     unit: 1e9,
 };
 
-/// Times of what the disk, other systems and people take: from 100 µs to a week.
+/// Times of disks, other systems and people: from 100 µs to a week.
 pub(crate) static LONG_TIMES: Scale = Scale {
     bounds: &[
         100_000,
@@ -91,7 +92,7 @@ pub(crate) static LONG_TIMES: Scale = Scale {
     unit: 1e9,
 };
 
-/// Numbers of things that come together.
+/// Sizes of batches.
 pub(crate) static SIZES: Scale =
     Scale { bounds: &[1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000], unit: 1.0 };
 
@@ -112,11 +113,11 @@ pub(crate) static BYTES: Scale = Scale {
     unit: 1.0,
 };
 
-/// How often each size was seen.
+/// A histogram: how often values of each size were observed.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     scale: &'static Scale,
-    /// One for each bucket, and one for what is beyond the last.
+    /// One for each bucket, and one for values beyond the last.
     counts: Box<[Counter]>,
     sum: Counter,
 }
@@ -143,7 +144,7 @@ impl Histogram {
         self.observe(nanos(time));
     }
 
-    /// What it has seen so far.
+    /// The present contents.
     pub(crate) fn buckets(&self) -> Buckets {
         let unit = self.scale.unit;
         Buckets {
@@ -154,20 +155,21 @@ impl Histogram {
     }
 }
 
-/// The same thing for each name, and for all the rest together once there are enough names: names come from programs, and each one costs whoever keeps
-/// the figures.
+/// One set of figures for each name, and one for all other names once there are enough: names come
+/// from programs, and each one costs memory in the process and in the system that stores the
+/// figures.
 #[derive(Debug, Default)]
 pub(crate) struct Named<T>(Mutex<BTreeMap<Box<str>, Arc<T>>>);
 
-/// So many names have figures of their own.
+/// The number of names with figures of their own.
 pub(crate) const MAX_NAMES: usize = 100;
 /// The name of the rest.
 pub(crate) const OTHER: &str = "other";
-/// So many bytes of a name are kept.
+/// The number of bytes of a name that are kept.
 const MAX_NAME_BYTES: usize = 100;
 
 impl<T: Default> Named<T> {
-    /// What belongs to a name.
+    /// The figures of a name.
     pub(crate) fn of(&self, name: &str) -> Arc<T> {
         let name = &name[..name.floor_char_boundary(MAX_NAME_BYTES)];
         let mut known = self.0.lock();
@@ -179,7 +181,7 @@ impl<T: Default> Named<T> {
         Arc::clone(known.entry(name.into()).or_default())
     }
 
-    /// Does something for each name.
+    /// Calls a function for each name.
     pub(crate) fn for_each(&self, mut act: impl FnMut(&str, &T)) {
         self.0.lock().iter().for_each(|(name, one)| act(name, one));
     }

@@ -1,4 +1,5 @@
-//! All meters of a runtime. Whoever does something adds to them, on whatever thread; `reading.rs` reads them. Nothing here is touched by a turn of a task.
+//! All meters of a runtime. Any thread adds to them; `report.rs` reads them. Turns of tasks touch
+//! none of them.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +17,7 @@ use tiffany_log::sync::{Condvar, Mutex};
 use tiffany_log::{Commit, CommitObserver};
 use tiffany_records::RunError;
 
-/// How long the loop may take to say how it stands before what it said last is told instead.
+/// How long a reader waits for the loop's state before it gets the last known one instead.
 const LOOP_TIMEOUT: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
@@ -58,17 +59,17 @@ impl Default for CallMeters {
     }
 }
 
-/// What the loop has said of itself.
+/// The state that the loop has reported.
 #[derive(Default)]
 struct Told {
-    /// Somebody has asked, and it has not answered yet.
+    /// Whether the loop was asked and has not answered yet.
     is_asked: bool,
-    /// How often it has.
+    /// How often the loop has answered.
     count: u64,
     last: Option<(Instant, Arc<Standing>)>,
 }
 
-/// How long things took.
+/// A histogram of durations.
 #[derive(Debug)]
 pub(crate) struct Times(pub(crate) Histogram);
 
@@ -78,7 +79,7 @@ impl Default for Times {
     }
 }
 
-/// How long things took that may take days.
+/// A histogram of durations that may be days.
 #[derive(Debug)]
 pub(crate) struct LongTimes(pub(crate) Histogram);
 
@@ -88,7 +89,7 @@ impl Default for LongTimes {
     }
 }
 
-/// How long was waited, by what for.
+/// Waiting times, by reason.
 #[derive(Default)]
 pub(crate) struct Waited {
     pub(crate) effect: LongTimes,
@@ -97,7 +98,7 @@ pub(crate) struct Waited {
     pub(crate) approval: LongTimes,
 }
 
-/// What came of the runs of one function.
+/// Figures of the runs of one function.
 #[derive(Default)]
 pub(crate) struct RunMeters {
     pub(crate) outcomes: [Counter; RUN_OUTCOMES.len()],
@@ -121,7 +122,7 @@ impl RunMeters {
     }
 }
 
-/// What came of the attempts at steps of one name.
+/// Figures of the attempts at steps with one name.
 #[derive(Default)]
 pub(crate) struct EffectMeters {
     pub(crate) outcomes: [Counter; ATTEMPT_OUTCOMES.len()],
@@ -132,7 +133,7 @@ pub(crate) struct EffectMeters {
 pub(crate) const ATTEMPT_OUTCOMES: [&str; 5] =
     ["ok", "failed", "timed_out", "in_doubt", "cancelled"];
 
-/// What came of one attempt.
+/// The outcome of one attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AttemptOutcome {
     Ok,
@@ -160,7 +161,7 @@ impl EffectMeters {
     }
 }
 
-/// What is written to the commit log.
+/// Figures of the commit log.
 #[derive(Debug)]
 pub(crate) struct LogMeters {
     pub(crate) time: Histogram,
@@ -184,12 +185,12 @@ impl CommitObserver for LogMeters {
 }
 
 impl Meters {
-    /// The log is here.
+    /// Sets the directory of the log.
     pub(crate) fn has_log_in(&self, dir: PathBuf) {
         drop(self.disk.set(Disk::new(dir)));
     }
 
-    /// The loop says how it stands.
+    /// Stores the state that the loop reports.
     pub(crate) fn tell(&self, standing: Standing) {
         let mut told = self.standing.lock();
         told.is_asked = false;
@@ -198,11 +199,13 @@ impl Meters {
         self.told.notify_all();
     }
 
-    /// Has the loop asked how it stands, and waits for that, but not for long: it may be busy, or nobody drives it.
+    /// Asks the loop for its state and waits for the answer, but not for long: the loop may be busy
+    /// or not driven.
     pub(crate) fn ask(&self, ask: impl FnOnce()) {
         let mut told = self.standing.lock();
         let count = told.count;
-        // One question is enough for all who wait, and lies there only once while nobody reads.
+        // One question is enough for all readers; it is sent only once while the loop does not read
+        // it.
         if !std::mem::replace(&mut told.is_asked, true) {
             ask();
         }
@@ -210,7 +213,7 @@ impl Meters {
         while told.count == count && !self.told.wait_until(&mut told, until) {}
     }
 
-    /// How the loop stood when it last said so.
+    /// The last state that the loop reported, and its age.
     pub(crate) fn standing(&self) -> Option<(Duration, Arc<Standing>)> {
         let told = self.standing.lock();
         told.last.as_ref().map(|(when, standing)| (when.elapsed(), Arc::clone(standing)))

@@ -1,8 +1,10 @@
-//! What a runtime counts and measures of itself, for Prometheus and others. Tasks pay nothing for it: what happens often is counted where the loop looks
-//! outside anyway, what is so at present is counted when somebody asks, and everything else costs a few additions beside work that takes much longer.
+//! The metrics of a runtime, for Prometheus and others. Tasks pay nothing for them: frequent things
+//! are counted where the loop polls anyway, present values are counted when they are read, and
+//! everything else costs a few additions beside work that takes much longer.
 //!
-//! [`Runtime::metrics`](crate::runtime::Runtime::metrics) and [`RuntimeHandle::metrics`](crate::handle::RuntimeHandle::metrics) read it all; the book's chapter
-//! "Metrics" says what each one means.
+//! [`Runtime::metrics`](crate::runtime::Runtime::metrics) and
+//! [`RuntimeHandle::metrics`](crate::handle::RuntimeHandle::metrics) read all of them; the book's
+//! chapter "Metrics" explains each one.
 //!
 //! ```
 //! use tiffany::Runtime;
@@ -30,5 +32,5 @@ pub use tiffany_records::metrics::{
     About, Buckets, CATALOGUE, CONTENT_TYPE, Family, Kind, Reading, Sample, Snapshot,
 };
 
-/// Somebody else who has metrics. It is called on the thread of whoever reads them.
+/// Another source of metrics. It is called on the thread of the reader.
 pub type Source = Arc<dyn Fn() -> Vec<Family> + Send + Sync>;

@@ -1,4 +1,4 @@
-//! What the system says of this process, under the names that all programs give it.
+//! The system's figures of this process, under the usual names of such metrics.
 
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,13 +6,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// In which parts of a second the system tells programs its times, whatever its own clock does.
+/// The unit in which the system reports times to programs: this part of a second, whatever its own
+/// clock uses.
 const TICKS: f64 = 100.0;
 
-/// Looked up once: it is computed from clocks that do not quite agree.
+/// Computed once, because it comes from clocks that do not quite agree.
 static START: OnceLock<Option<f64>> = OnceLock::new();
 
-/// What is known; what the system does not tell is left out.
+/// The known figures; those that the system does not report are left out.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub(crate) cpu_seconds: Option<f64>,
@@ -44,12 +45,12 @@ impl Process {
     }
 }
 
-/// When this process began, in seconds since 1970.
+/// When this process started, in seconds since 1970.
 fn start() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the program may have blanks and brackets; what follows it has not.
+    // The name of the program may contain blanks and brackets; the rest does not.
     let (_, fields) = stat.rsplit_once(") ")?;
-    // The 22nd field of the system's manual; the first one here is its third.
+    // Field 22 in the system's manual; the first one here is number 3.
     let since_boot: f64 = fields.split(' ').nth(22 - 3)?.parse().ok()?;
     let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
     let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Reads all meters at one moment: each metric of the catalogue, in its order, and then those of others.
+//! Reads all meters: each metric of the catalogue, in its order, and then those of other sources.
 
 use tiffany_kernel::{BlockReason, CallKind};
 
@@ -52,7 +52,7 @@ fn zip<'a>(about: &'static About, values: &[&'a str]) -> Vec<(&'static str, &'a 
 }
 
 impl Meters {
-    /// What was measured so far, and how the loop stood when it last said so.
+    /// The present figures, with the state that the loop last reported.
     pub(crate) fn read(&self) -> Snapshot {
         let mut sheet = Sheet(CATALOGUE.iter().map(|about| Family::about(about)).collect());
         sheet.number(&about::BUILD, &[env!("CARGO_PKG_VERSION")], 1);
@@ -74,7 +74,7 @@ impl Meters {
         }
         read_process(&mut sheet, &Process::read());
         let mut families = sheet.0;
-        // Not under the lock: it may take its time, or ask for metrics itself.
+        // Outside the lock, because a source may be slow, or read metrics itself.
         let sources = self.sources.lock().clone();
         for source in sources {
             source().into_iter().for_each(|family| join(&mut families, family));
@@ -129,7 +129,7 @@ impl Meters {
     }
 }
 
-/// An answer that is younger was waited for.
+/// A younger answer was waited for.
 const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(250);
 
 fn read_standing(sheet: &mut Sheet, standing: &Standing) {
@@ -201,7 +201,8 @@ fn read_process(sheet: &mut Sheet, process: &Process) {
     sheet.maybe(&about::MAX_FDS, number(process.max_fds));
 }
 
-/// Adds what somebody else tells. A name may be told of by several; what could not be read by others is left out.
+/// Adds a family of another source. Several sources may use the same name; families that other
+/// systems could not read are left out.
 fn join(families: &mut Vec<Family>, mut family: Family) {
     let is_word = |text: &str| {
         let mut chars = text.chars();

@@ -1,10 +1,11 @@
-//! How long the loop is busy at a stretch, measured so rarely that no turn notices: when it begins and ends to wait, and after some hundred turns.
+//! How long the loop is busy without a pause. It is measured rarely, so that it costs turns
+//! nothing: when the loop begins and ends a wait, and after some hundred turns.
 
 use std::time::Instant;
 
 use super::meters::Meters;
 
-/// After so many looks at the outside a stretch is measured, and another begins.
+/// The number of polls after which a busy period is measured and another one begins.
 const LOOKS: u32 = 8;
 
 pub(crate) struct Stretch {
@@ -18,12 +19,12 @@ impl Stretch {
         Stretch { since: Instant::now(), turns: 0, looks: 0 }
     }
 
-    /// The loop has work.
+    /// Notes that the loop has work.
     pub(crate) fn begin(&mut self) {
         self.since = Instant::now();
     }
 
-    /// The loop has given so many turns, and looks at the outside.
+    /// Notes that the loop has run this number of turns, and polls for outside events.
     #[inline]
     pub(crate) fn looked(&mut self, turns: usize, meters: &Meters) {
         self.turns += turns as u64;
@@ -33,7 +34,7 @@ impl Stretch {
         }
     }
 
-    /// The loop has nothing to do, or was busy for long enough.
+    /// Notes that the loop has nothing to do, or was busy for long enough.
     pub(crate) fn end(&mut self, meters: &Meters) {
         let now = Instant::now();
         self.looks = 0;
@@ -45,7 +46,7 @@ impl Stretch {
         self.since = now;
     }
 
-    /// The loop has waited since the last stretch ended.
+    /// Notes that the loop has waited since the last busy period ended.
     pub(crate) fn waited(&mut self, meters: &Meters) {
         let now = Instant::now();
         meters.waits.add(1);

@@ -1,5 +1,4 @@
-//! Socket addresses out of what people write. Only a name needs the resolver, which blocks and so runs
-//! on the pool.
+//! Socket addresses from text. Only names need the resolver, which blocks and so runs on the pool.
 
 use std::future::Future;
 use std::io;
@@ -8,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use crate::calls::sys::blocking;
 use crate::io::source::into_io_error;
 
-/// What can be given where an address is wanted: an address, `"host:port"`, or a host and a port.
+/// Whatever can be used as an address: an address, `"host:port"`, or a host and a port.
 ///
 /// ```
 /// use tiffany::net::{TcpListener, TcpStream};
@@ -29,14 +28,14 @@ pub(crate) mod sealed {
     }
 }
 
-/// An address, known or yet to be looked up.
+/// An address, or one that is still to be looked up.
 pub enum Where {
     Known(Vec<SocketAddr>),
     Name(String),
     NameAndPort(String, u16),
 }
 
-/// The addresses, in the order they are to be tried.
+/// The addresses, in the order in which to try them.
 #[track_caller]
 pub(crate) fn resolve(
     target: impl ToSocketAddrs,

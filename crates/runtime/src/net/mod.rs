@@ -1,6 +1,6 @@
 //! Sockets: TCP, UDP and Unix. Each is registered with the reactor once and is non-blocking; a call
-//! that finds it ready costs one system call and no turn of the scheduler. They belong to ephemeral
-//! runs: in a durable run a wait for a descriptor is TFY0020.
+//! on a ready socket costs one system call and no turn of the scheduler. Sockets are for ephemeral
+//! runs: in a durable run, waiting for a descriptor is an error (TFY0020).
 
 mod addr;
 mod tcp;

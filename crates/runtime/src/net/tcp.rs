@@ -43,7 +43,7 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on the first of the addresses that can be had. Port 0 takes any free port.
+    /// Listens on the first of the addresses that is available. Port 0 takes any free port.
     #[track_caller]
     pub fn bind(address: impl ToSocketAddrs) -> impl Future<Output = io::Result<TcpListener>> {
         let at = Location::caller();
@@ -56,15 +56,15 @@ impl TcpListener {
         }
     }
 
-    /// Takes a listener of the standard library over.
+    /// Takes ownership of a listener of the standard library.
     #[track_caller]
     pub fn from_std(listener: net::TcpListener) -> io::Result<TcpListener> {
         listener.set_nonblocking(true)?;
         Ok(TcpListener { source: Source::new(listener)? })
     }
 
-    /// Waits for the next connection. Errors of a connection that was given up before it was accepted
-    /// are passed over; those of the process (too many open files) are the caller's.
+    /// Waits for the next connection. Connections that were aborted before they were accepted are
+    /// skipped; errors of the process (too many open files) are returned.
     #[track_caller]
     pub fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> {
         let at = Location::caller();
@@ -84,8 +84,8 @@ impl TcpListener {
     }
 }
 
-/// A TCP connection. It is read and written through `&self`, so tasks can share it in an `Rc`; or see
-/// [`split`](TcpStream::split).
+/// A TCP connection. It is read and written through `&self`, so that tasks can share it in an `Rc`;
+/// see also [`split`](TcpStream::split).
 ///
 /// ```
 /// use tiffany::net::{TcpListener, TcpStream};
@@ -119,7 +119,7 @@ impl TcpStream {
             for address in addresses.await? {
                 match TcpStream::connect_to(address, at).await {
                     Ok(stream) => return Ok(stream),
-                    // A task's own error says where it happened; the system's does not.
+                    // A task's own error contains its line; the system's does not.
                     Err(error) if error.get_ref().is_some() => failure = Some(error),
                     Err(error) => failure = Some(refused(&error, "connect", address, at)),
                 }
@@ -150,13 +150,13 @@ impl TcpStream {
         Ok(TcpStream { source })
     }
 
-    /// Whether small writes are sent at once instead of being gathered.
+    /// Sets whether small writes are sent at once instead of being combined.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.source.get().set_nodelay(nodelay)
     }
 }
 
-/// Whether a connection is made: it is, if it has another side; it failed, if it has an error.
+/// Whether the connection is established: it is, if it has a peer; it failed, if it has an error.
 fn connected(stream: &net::TcpStream) -> io::Result<Attempt<()>> {
     if let Some(error) = stream.take_error()? {
         return Err(error);

@@ -11,7 +11,7 @@ use crate::io::source::{Attempt, Source, refuse_durable, refused};
 use crate::io::source::{datagrams, has_descriptor};
 use crate::net::addr::{ToSocketAddrs, resolve};
 
-/// A UDP socket. A datagram longer than the buffer it is received into loses its end.
+/// A UDP socket. A datagram that is longer than the buffer it is received into is truncated.
 ///
 /// ```
 /// use tiffany::net::UdpSocket;
@@ -34,7 +34,7 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Binds to the first of the addresses that can be had. Port 0 takes any free port.
+    /// Binds to the first of the addresses that is available. Port 0 takes any free port.
     #[track_caller]
     pub fn bind(address: impl ToSocketAddrs) -> impl Future<Output = io::Result<UdpSocket>> {
         let at = Location::caller();
@@ -47,14 +47,15 @@ impl UdpSocket {
         }
     }
 
-    /// Sets the address for [`send`](UdpSocket::send); only datagrams from there are received then.
+    /// Sets the address for [`send`](UdpSocket::send); only datagrams from this address are
+    /// received then.
     #[track_caller]
     pub fn connect(&self, address: impl ToSocketAddrs) -> impl Future<Output = io::Result<()>> {
         let addresses = resolve(address);
         async move { self.source.get().connect(&addresses.await?[..]) }
     }
 
-    /// Sends a datagram to this address, the first if there are several.
+    /// Sends a datagram to this address, or the first one if there are several.
     #[track_caller]
     pub fn send_to(
         &self,
@@ -70,7 +71,7 @@ impl UdpSocket {
         }
     }
 
-    /// The address it is connected to.
+    /// The connected address.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.source.get().peer_addr()
     }

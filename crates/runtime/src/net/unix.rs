@@ -20,14 +20,14 @@ use crate::io::source::{datagrams, has_descriptor, stream_reads, stream_sides, s
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 
-/// Waits before looking again whether a full receiver has room: the system has no way to tell when.
+/// Waits before checking again whether a full receiver has room: the system can't report when.
 async fn pause(length: &mut Duration, at: &'static Location<'static>) -> io::Result<()> {
     let slept = TryCall::<()>::new_at(SystemCall::Sleep(*length), at).await;
     *length = (*length * 2).min(MAX_PAUSE);
     slept.map_err(into_io_error)
 }
 
-/// Makes a socket at a path. In a durable run nothing is made, not even for a moment.
+/// Creates a socket at a path. In a durable run nothing is created, not even for a moment.
 #[track_caller]
 fn bind<S>(path: &Path, make: impl FnOnce(&Path) -> io::Result<S>) -> io::Result<S> {
     let at = Location::caller();
@@ -58,20 +58,20 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    /// Listens at that path, which must not be there yet.
+    /// Listens at this path, which must not exist yet.
     #[track_caller]
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixListener> {
         UnixListener::from_std(bind(path.as_ref(), |path| net::UnixListener::bind(path))?)
     }
 
-    /// Takes a listener of the standard library over.
+    /// Takes ownership of a listener of the standard library.
     #[track_caller]
     pub fn from_std(listener: net::UnixListener) -> io::Result<UnixListener> {
         listener.set_nonblocking(true)?;
         Ok(UnixListener { source: Source::new(listener)? })
     }
 
-    /// Waits for the next connection. Who connects hardly ever has an address of its own; see
+    /// Waits for the next connection. Clients rarely have an address of their own; see
     /// [`UnixStream::peer_addr`].
     #[track_caller]
     pub fn accept(&self) -> impl Future<Output = io::Result<UnixStream>> {
@@ -85,7 +85,7 @@ impl UnixListener {
         }
     }
 
-    /// The address it listens on.
+    /// The local address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.source.get().local_addr()
     }
@@ -112,7 +112,7 @@ pub struct UnixStream {
 }
 
 impl UnixStream {
-    /// Connects to the listener at that path; waits if it has no room just now.
+    /// Connects to the listener at this path; waits if its queue is full.
     #[track_caller]
     pub fn connect(path: impl AsRef<Path>) -> impl Future<Output = io::Result<UnixStream>> {
         let at = Location::caller();
@@ -142,7 +142,7 @@ impl UnixStream {
     }
 }
 
-/// A Unix socket for datagrams.
+/// A Unix datagram socket.
 ///
 /// ```
 /// use tiffany::net::UnixDatagram;
@@ -162,13 +162,13 @@ pub struct UnixDatagram {
 }
 
 impl UnixDatagram {
-    /// Receives at that path, which must not be there yet.
+    /// Receives at this path, which must not exist yet.
     #[track_caller]
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixDatagram> {
         UnixDatagram::from_std(bind(path.as_ref(), |path| net::UnixDatagram::bind(path))?)
     }
 
-    /// A socket without a path of its own: it can send.
+    /// A socket without a path of its own, for sending.
     #[track_caller]
     pub fn unbound() -> io::Result<UnixDatagram> {
         UnixDatagram::from_std(net::UnixDatagram::unbound()?)
@@ -185,7 +185,7 @@ impl UnixDatagram {
         self.source.get().connect(path)
     }
 
-    /// Sends a datagram to the socket at that path; waits while that one has no room.
+    /// Sends a datagram to the socket at this path; waits while that one has no room.
     #[track_caller]
     pub fn send_to(
         &self,
@@ -196,7 +196,7 @@ impl UnixDatagram {
         async move {
             let mut length = FIRST_PAUSE;
             loop {
-                // That the receiver is full says nothing about this socket's readiness.
+                // A full receiver says nothing about the readiness of this socket.
                 match self.source.get().send_to(bytes, path.as_ref()) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         pause(&mut length, at).await?;

@@ -1,4 +1,5 @@
-//! What a program brings along: the functions that runs are started from, the language they are written in, and what one run may use.
+//! The program of a runtime: the functions that runs are started from, their language, and the
+//! limits of one run.
 
 pub(crate) mod language;
 pub(crate) mod registry;

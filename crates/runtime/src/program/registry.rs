@@ -1,4 +1,4 @@
-//! Functions by name: what a durable run is started from, and started from again when it is resumed.
+//! Functions by name, from which durable runs are started and resumed.
 
 use std::any::type_name;
 use std::collections::BTreeMap;
@@ -26,29 +26,30 @@ use tiffany_records::{redact, request};
 /// So many functions are named to somebody who asked for one that is not there.
 const NAMED: usize = 10;
 
-/// Makes the root of a run out of its input.
+/// Builds the root of a run from its input.
 type Start = dyn Fn(&str) -> Result<BoxCoroutine, TaskError>;
 
 /// A function that runs can be started from.
 #[derive(Clone)]
 struct Function {
     start: Rc<Start>,
-    /// Its root is a state machine that can be written down.
+    /// Whether its root is a serializable state machine.
     is_agent: bool,
-    /// The type of its input, if it is known.
+    /// The type of its input, if known.
     input: Option<&'static str>,
-    /// Where it was registered, which is where its runs are said to come from, in this process and in later ones.
+    /// Where it was registered: the line that counts as the start of its runs, in this process and
+    /// later ones.
     at: &'static Location<'static>,
 }
 
-/// What a run is started with.
+/// The root of a run.
 pub(crate) struct Root {
     pub(crate) coroutine: BoxCoroutine,
     pub(crate) at: &'static Location<'static>,
     pub(crate) is_agent: bool,
 }
 
-/// Makes a state machine again out of its state, and until when it sleeps.
+/// Restores a state machine from its state, and until when it sleeps.
 type Restore = dyn Fn(&str, Option<Time>) -> Result<BoxCoroutine, TaskError>;
 
 /// All functions of a runtime.
@@ -56,9 +57,9 @@ type Restore = dyn Fn(&str, Option<Time>) -> Result<BoxCoroutine, TaskError>;
 pub struct Registry {
     functions: BTreeMap<Rc<str>, Function>,
     agents: BTreeMap<Rc<str>, Rc<Restore>>,
-    /// What was said of functions that are registered here, or will be.
+    /// Descriptions of functions that are registered here, or will be.
     described: BTreeMap<String, (String, serde_json::Value)>,
-    /// Who knows of others.
+    /// The language of further functions.
     pub(crate) language: Option<Rc<dyn Language>>,
 }
 
@@ -75,7 +76,7 @@ impl Registry {
         let function = Rc::new(function);
         let start = move |input: &str| -> Result<BoxCoroutine, TaskError> {
             let (input, function) = (decode::<I>(input)?, Rc::clone(&function));
-            // Called inside the task, so that a panic in it is the task's.
+            // Called inside the task, so that a panic in it belongs to the task.
             let root = async move { function(input).await };
             Ok(Box::pin(FutureTask::<_, WrittenDown>::new(root)))
         };
@@ -94,7 +95,7 @@ impl Registry {
         self.functions.insert(name.into(), function);
     }
 
-    /// A function whose root is a state machine that can be written down.
+    /// Registers a function whose root is a serializable state machine.
     #[track_caller]
     pub(crate) fn add_agent<I, A, F>(&mut self, name: &str, function: F)
     where
@@ -107,12 +108,12 @@ impl Registry {
         self.insert(name, Rc::new(start), true, Some(type_name::<I>()));
     }
 
-    /// A kind of state machine that can be made again.
+    /// Registers a type of state machine that can be restored.
     pub(crate) fn add_kind<A: DurableAgent>(&mut self) {
         self.agents.insert(A::NAME.into(), Rc::new(durable_agent::restored::<A>));
     }
 
-    /// A state machine made again. Reading its state is code of the user's.
+    /// Restores a state machine. Reading its state is user code.
     pub(crate) fn restore(
         &self,
         kind: &str,
@@ -141,7 +142,7 @@ impl Registry {
         self.functions.get(name).map(|function| function.at)
     }
 
-    /// A function that makes its root itself.
+    /// Registers a function that builds its root itself.
     #[track_caller]
     pub(crate) fn add_coroutine(
         &mut self,
@@ -151,7 +152,7 @@ impl Registry {
         self.insert(name, Rc::new(start), false, None);
     }
 
-    /// All functions, with what is known of them.
+    /// All functions, with their descriptions.
     pub(crate) fn list(&self) -> Vec<request::Function> {
         let ours = self.functions.iter().map(|(name, function)| {
             let (doc, input) = self.described.get(&**name).cloned().unzip();
@@ -163,12 +164,12 @@ impl Registry {
         ours.chain(theirs).collect()
     }
 
-    /// What a function is for, and what it is given.
+    /// Sets the description and the input schema of a function.
     pub(crate) fn describe(&mut self, name: &str, doc: &str, input: serde_json::Value) {
         self.described.insert(name.to_owned(), (doc.to_owned(), input));
     }
 
-    /// An error if somebody else asks for a run with an input that is not as it was described.
+    /// Checks the input of a requested run against the described schema.
     fn check(&self, name: &str, input: &str) -> Result<(), TaskError> {
         let Some((_, schema)) = self.described.get(name) else { return Ok(()) };
         match schema::misfit(schema, &decode(input)?) {
@@ -180,25 +181,26 @@ impl Registry {
         }
     }
 
-    /// Whether there is none.
+    /// Whether no function is registered.
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty() && self.language.is_none()
     }
 
-    /// Whether there is a function of this name.
+    /// Whether there is a function with this name.
     pub fn has(&self, name: &str) -> bool {
         self.functions.contains_key(name)
             || self.language.as_ref().is_some_and(|language| language.has(name))
     }
 
-    /// A function's name, shared by all of its runs.
+    /// The name of a function, shared by all of its runs.
     pub(crate) fn name(&self, name: &str) -> Rc<str> {
         let known = self.functions.get_key_value(name);
         known.map_or_else(|| name.into(), |(known, _)| Rc::clone(known))
     }
 
-    /// The function that somebody outside means: of this name; or, where names have a part before a colon (the module, in Python), the only one that
-    /// is called so after it.
+    /// Finds the function that an outside request names: the one with this name; or, if names have
+    /// a prefix before a colon (the module, in Python), the only one with this name after its
+    /// prefix.
     pub fn meant(&self, name: &str) -> Result<String, TaskError> {
         if self.has(name) {
             return Ok(name.to_owned());
@@ -230,7 +232,7 @@ impl Registry {
         Err(TaskError::new(ErrorKind::Unregistered, message))
     }
 
-    /// The root of a run of this function.
+    /// Builds the root of a run of this function.
     #[track_caller]
     pub(crate) fn start(&self, name: &str, input: &str, wanted: Wanted) -> Result<Root, TaskError> {
         let at = Location::caller();
@@ -239,7 +241,7 @@ impl Registry {
         context::with(|context| context.outside_turns(None, what, read))
     }
 
-    /// The root of a run, made of its input by code of the program.
+    /// Builds the root of a run from its input with the code of the program.
     fn read(
         &self,
         name: &str,
@@ -252,7 +254,7 @@ impl Registry {
                 if wanted == Wanted::Asked {
                     self.check(name, input)?;
                 }
-                // Reading the input is code of the user's too; a panic in it is this run's alone.
+                // Reading the input is user code too; a panic in it affects this run only.
                 let started = panics::noting(|| start(input)).unwrap_or_else(|payload| {
                     let what = format!("reading the input of `{name}` panicked");
                     Err(TaskError::new(
@@ -279,17 +281,17 @@ impl Registry {
     }
 }
 
-/// So much is said of an input that cannot be read, which is part of what is said.
+/// How much of the reason an error quotes, because the reason quotes the input.
 const MAX_REASON_CHARS: usize = 600;
 
-/// The beginning of a long text, without what is to be taken out of it.
+/// The beginning of a long text, after redaction.
 fn in_short(text: &str) -> String {
     let whole = redact::clean(text);
     let short: String = whole.chars().take(MAX_REASON_CHARS).collect();
     if short.len() < whole.len() { format!("{short}…") } else { short }
 }
 
-/// An input that cannot be read was not written down before: somebody gave it a moment ago.
+/// The error for an input that cannot be read. It was passed just now and not recorded before.
 fn of_input(name: &str, error: TaskError) -> TaskError {
     let read = error.message().strip_prefix("what was written down is no ");
     match read.and_then(|rest| rest.split_once(" at `")) {
@@ -302,7 +304,7 @@ fn of_input(name: &str, error: TaskError) -> TaskError {
     }
 }
 
-/// The name of a type as it is written where everything is imported.
+/// The name of a type without its modules.
 fn without_modules(name: &str) -> String {
     let mut short = String::new();
     for part in name.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
@@ -311,7 +313,7 @@ fn without_modules(name: &str) -> String {
     short
 }
 
-/// The output of a durable run's root: written down, or an error.
+/// Converts the output of a durable run's root to its recorded form, or an error.
 struct WrittenDown;
 
 impl<O: Serialize + 'static, E: Display + 'static> Output<Result<O, E>> for WrittenDown {

@@ -1,14 +1,18 @@
-//! What one durable run may use before it is held. It knows no loop: it compares what a run uses with what is allowed.
+//! The limits of one durable run, beyond which it is held. It knows no loop: it compares usage with
+//! limits.
 
 use std::time::Duration;
 
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
-/// What one durable run may use; `None` is without limit. A run that uses more is held: it gets no turns until a person
-/// releases or cancels it, and nothing it has done is lost. Each release doubles what the run may use.
+/// The limits of one durable run; `None` is without limit. A run that exceeds a limit is held: it
+/// gets no turns until a person releases or cancels it, and nothing it has done is lost. Each
+/// release doubles the limits of the run.
 ///
-/// A runtime has no such limits unless [`Builder::run_limits`](crate::runtime::builder::Builder::run_limits) sets them; the daemon has
-/// [`RunLimits::for_services`]. Limits that end a run with an error are [`Limits`](tiffany_kernel::Limits).
+/// A runtime has no such limits unless
+/// [`Builder::run_limits`](crate::runtime::builder::Builder::run_limits) sets them; the daemon has
+/// [`RunLimits::for_services`]. Limits that end a run with an error are
+/// [`Limits`](tiffany_kernel::Limits).
 ///
 /// ```
 /// use tiffany::Runtime;
@@ -21,30 +25,31 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunLimits {
-    /// Tasks alive at once.
+    /// Live tasks at a time.
     pub tasks: Option<u64>,
     /// System calls since the run's generation began.
     pub calls: Option<u64>,
     /// Records of the run's generation.
     pub records: Option<u64>,
-    /// Bytes of the log of the run's generation, without large values, which have files of their own.
+    /// Bytes of the log of the run's generation, without large values, which are blobs.
     pub log_bytes: Option<u64>,
-    /// An estimate of the memory that the run has made the process take: its tasks, its unread messages, and whatever its
-    /// code keeps.
+    /// An estimate of the memory that the run uses: its tasks, its unread messages, and whatever
+    /// its code keeps.
     pub memory_bytes: Option<u64>,
-    /// Messages that the run has not received yet. Senders are refused (TFY0237); the run is not held.
+    /// Unread messages. Senders of more are refused (TFY0237); the run is not held.
     pub messages: Option<u64>,
     /// Bytes of these messages.
     pub message_bytes: Option<u64>,
     /// How long a task may keep its turn without a call.
     pub turn: Option<Duration>,
-    /// How many processes in a row may die in turns of the run while it comes no further.
+    /// How many processes in a row may die in turns of the run without the run making progress.
     pub deaths: Option<u64>,
 }
 
 impl RunLimits {
-    /// What the daemon allows unless its configuration says otherwise: 100,000 tasks, 100,000,000 calls, 2,000,000 records, 1 GB of
-    /// log, 1 GB of memory, 10,000 unread messages with 64 MB, turns of 30 seconds, and 3 deaths of the process.
+    /// The limits of the daemon by default: 100,000 tasks, 100,000,000 calls, 2,000,000 records, 1
+    /// GB of log, 1 GB of memory, 10,000 unread messages with 64 MB, turns of 30 seconds, and 3
+    /// deaths of the process.
     pub const fn for_services() -> RunLimits {
         RunLimits {
             tasks: Some(100_000),
@@ -60,18 +65,18 @@ impl RunLimits {
     }
 }
 
-/// What a run uses.
+/// The present usage of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) tasks: u64,
     pub(crate) calls: u64,
     pub(crate) records: u64,
     pub(crate) log_bytes: u64,
-    /// Measured now and then only.
+    /// Measured from time to time only.
     pub(crate) memory_bytes: u64,
 }
 
-/// A limit that a run went over.
+/// A limit that a run has exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun {
     pub(crate) limit: &'static str,
@@ -79,21 +84,21 @@ pub(crate) struct Overrun {
     pub(crate) allowed: u64,
 }
 
-/// How often a release may double what a run may use.
+/// How often releases may double a limit.
 const MAX_DOUBLINGS: u32 = 32;
 
-/// What is allowed after this many releases.
+/// A limit after this number of releases.
 fn doubled(allowed: u64, releases: u32) -> u64 {
     allowed.saturating_mul(1 << releases.min(MAX_DOUBLINGS))
 }
 
 impl RunLimits {
-    /// Whether a run may not have another turn after this many deaths.
+    /// Whether a run may have no more turns after this number of deaths.
     pub(crate) fn forbids_deaths(&self, deaths: u64, releases: u32) -> bool {
         self.deaths.is_some_and(|allowed| deaths >= doubled(allowed, releases))
     }
 
-    /// The first limit that a run has gone over. Each of its releases doubled what it may use.
+    /// The first limit that a run has exceeded. Each of its releases doubled the limits.
     pub(crate) fn overrun(&self, usage: Usage, releases: u32) -> Option<Overrun> {
         let limits = [
             ("tasks", usage.tasks, self.tasks),
@@ -108,13 +113,14 @@ impl RunLimits {
         })
     }
 
-    /// After how many releases at least a run may use as much, if there were that many already.
+    /// The number of releases, at least this one, after which the limits allow this usage.
     pub(crate) fn releases_for(&self, usage: Usage, releases: u32) -> u32 {
         let fits = |releases: &u32| self.overrun(usage, *releases).is_none();
         (releases..MAX_DOUBLINGS).find(fits).unwrap_or(MAX_DOUBLINGS)
     }
 
-    /// An error if a run with this many unread messages, and bytes of them, may not be sent another one of this length.
+    /// Fails if a run with this number and size of unread messages may not be sent another one of
+    /// this length.
     pub(crate) fn refuse_message(
         &self,
         run: Uuid,
@@ -132,13 +138,13 @@ impl RunLimits {
         }
         let Some(allowed) = self.message_bytes else { return Ok(()) };
         if length as u64 > allowed {
-            // However long one waits, there will never be room for it.
+            // There will never be room for this message, however long the sender waits.
             let message = format!(
                 "the message has {length} bytes, and run {run} may have {allowed} bytes of messages that it has not received; send less, or raise `message_bytes` of the run limits"
             );
             return Err(TaskError::new(ErrorKind::BadArgument, message));
         }
-        // Counting bytes means looking at each message.
+        // Counting the bytes requires a look at each message.
         let bytes = if count > 0 { bytes() } else { 0 };
         match bytes.saturating_add(length) as u64 > allowed {
             true => full(format!(
@@ -150,7 +156,7 @@ impl RunLimits {
 }
 
 impl Overrun {
-    /// In words.
+    /// The reason as text.
     pub(crate) fn why(&self) -> String {
         let Overrun { limit, used, allowed } = self;
         let what = match *limit {

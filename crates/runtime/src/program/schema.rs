@@ -1,9 +1,9 @@
-//! Whether a value fits a JSON Schema, as far as schemas of inputs go: types, members, lists, bounds and choices. What is not known here is passed over, as
-//! JSON Schema has it.
+//! Checks values against a JSON Schema, as far as schemas of inputs need: types, members, lists,
+//! bounds and choices. Unknown keywords are ignored, as JSON Schema demands.
 
 use serde_json::Value;
 
-/// Why a value does not fit, with its place; `None` if it does.
+/// Why a value does not match, with the place in the value; `None` if it matches.
 pub(crate) fn misfit(schema: &Value, value: &Value) -> Option<String> {
     misfit_at(schema, value, "")
 }
@@ -64,7 +64,7 @@ fn told(place: &str) -> String {
 
 const MAX_TEXT_BYTES: usize = 80;
 
-/// A value, or what a long one is: half of a secret would not be known for one.
+/// A value, or its type and length if it is long: redaction would not recognise half of a secret.
 fn in_short(value: &Value) -> String {
     let text = value.to_string();
     match text.len() {

@@ -1,5 +1,5 @@
-//! The thread of a runtime that keeps its rules: now and then it looks at the runs that are over, and asks the loop for what the rules say. It reads and decides
-//! here, so that the loop only writes some lines.
+//! The thread of a runtime that applies its retention rules. It reads the finished runs and decides what to do, so the loop
+//! only writes some lines.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use super::work::Pruned;
 use crate::host::inbox::Inbox;
 use tiffany_records::retention::Retention;
 
-/// The thread rests for so long at least, whatever is asked for.
-const SHORTEST: Duration = Duration::from_millis(1);
+/// The shortest time between two passes, whatever the builder says.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The rules of a runtime, kept for as long as this lives.
+/// Applies the rules of a runtime for as long as this lives.
 pub(crate) struct Background {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Background {
-    /// Begins at once, and again after each such time.
+    /// Starts the thread, which applies the rules at once and then at this interval.
     pub(crate) fn start(
         rules: Vec<Retention>,
         every: Duration,
@@ -34,14 +34,14 @@ impl Background {
     ) -> std::io::Result<Background> {
         let (end, ended) = channel();
         let work = move || {
-            // Who else works here needs the processor more.
+            // Everything else needs the processor more.
             let _ = rustix::process::nice(10);
             let mut keeper = Keeper::of(inbox, dir);
             let mut left = BTreeSet::new();
             loop {
                 match pass(&mut keeper, &rules) {
                     Ok(pruned) => left = tell(&pruned, &left),
-                    // The loop does nothing at present: there is another time.
+                    // The loop does not answer at present: the next pass tries again.
                     Err(error) if error.kind() == ErrorKind::Unreachable => {
                         tracing::debug!(target: "tiffany", "old runs have to wait: {error}");
                     }
@@ -50,7 +50,7 @@ impl Background {
                         "the rules about old runs could not be kept this time: {error}",
                     ),
                 }
-                match ended.recv_timeout(every.max(SHORTEST)) {
+                match ended.recv_timeout(every.max(MIN_INTERVAL)) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
                 }
@@ -69,7 +69,7 @@ fn pass(keeper: &mut Keeper, rules: &[Retention]) -> Result<Pruned, TaskError> {
     }
 }
 
-/// Logs what was done, and which runs were left as they are, each once. Gives those.
+/// Logs what was done, and once each run that was left as it is. Returns the runs that were left.
 fn tell(pruned: &Pruned, told: &BTreeSet<Uuid>) -> BTreeSet<Uuid> {
     if !pruned.is_empty() {
         let Pruned { removed, compacted, bytes, collected, .. } = pruned;

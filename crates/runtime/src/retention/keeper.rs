@@ -1,46 +1,44 @@
-//! Who removes and compacts runs: on behalf of a program, another process, or a runtime itself.
+//! Removes and compacts runs, on behalf of a program, another process, or a runtime itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tiffany_kernel::{TaskError, Uuid};
 
-use super::facts::Memory;
-use super::plan::Plan;
 use super::work::{Ask, Pruned};
 use crate::clock::Clock;
 use crate::control::{Control, unexpected};
 use crate::host::inbox::Inbox;
-use crate::run_log::needed::not_over;
 use tiffany_log::{Collected, RealDisk, RunState, View};
-use tiffany_records::errors::log_failed;
+use tiffany_records::errors::{log_failed, no_such_run, not_over, run_removed};
 use tiffany_records::request::{Answer, Lost, Request};
-use tiffany_records::retention::Retention;
+use tiffany_records::retention::{FactCache, Plan, Retention};
 
-/// Removes and compacts runs of a log that are over, through the process that has its directory or, where none has, on the log itself, which is then
-/// this one's for as long as the keeper lives.
+/// Removes and compacts finished runs of a log: through the process that has its directory, or on the log itself if no
+/// process has it. Then the keeper holds the directory for as long as it lives.
 ///
-/// Everything it does is safe in the log when it comes back, and goes in small batches, so that runs that go on hardly notice.
+/// Each method returns when what it did is safe in the log. It works in small batches, so running runs are hardly
+/// delayed.
 pub struct Keeper {
     control: Control,
     dir: PathBuf,
-    memory: Memory,
+    cache: FactCache,
 }
 
 impl Keeper {
-    /// For the log in a directory.
+    /// Opens the log in a directory.
     pub fn open(dir: &Path) -> Result<Keeper, TaskError> {
         Ok(Keeper::through(Control::open(dir)?, dir))
     }
 
-    /// For the log in a directory, through whoever is asked by this.
+    /// Uses the log in a directory through a `Control` that was opened for it.
     pub fn through(control: Control, dir: &Path) -> Keeper {
-        Keeper { control, dir: dir.to_path_buf(), memory: Memory::default() }
+        Keeper { control, dir: dir.to_path_buf(), cache: FactCache::default() }
     }
 
-    /// For a runtime of this process, from another thread.
+    /// Uses a runtime of this process, from another thread.
     pub(crate) fn of(inbox: Arc<Inbox>, dir: PathBuf) -> Keeper {
-        Keeper { control: Control::of(inbox), dir, memory: Memory::default() }
+        Keeper { control: Control::of(inbox), dir, cache: FactCache::default() }
     }
 
     /// Whether no process has the log.
@@ -48,13 +46,13 @@ impl Keeper {
         self.control.is_offline()
     }
 
-    /// Removes a run that is over. Its id stays known: starting it again is an error, and runs nothing.
+    /// Removes a finished run. Its id stays known: starting it again is an error and runs nothing.
     pub fn remove(&mut self, run: Uuid) -> Result<(), TaskError> {
         crate::retention::work::remove(&mut self.control, run)
     }
 
-    /// Removes a run that is damaged, whether it is over or not, and says what is lost. A run that isn't damaged is
-    /// refused. Its unfinished forks pause where they need an answer that it had.
+    /// Removes a damaged run, finished or not, and returns what is lost. A run that is not damaged is refused. Its
+    /// unfinished forks pause where they need an answer that it had.
     pub fn remove_damaged(&mut self, run: Uuid) -> Result<Lost, TaskError> {
         match self.control.ask(Request::RemoveDamaged { run })? {
             Answer::Lost(lost) => Ok(lost),
@@ -62,19 +60,20 @@ impl Keeper {
         }
     }
 
-    /// Compacts runs that are over. Of each only what it was started with and what came of it is left. Those that were compacted before, or are so short that nothing would be
-    /// saved, stay as they are.
+    /// Compacts finished runs: of each, its input and its outcome are left. Runs that were compacted before, or are so
+    /// short that nothing would be saved, stay as they are.
     pub fn compact(&mut self, runs: &[Uuid]) -> Result<Pruned, TaskError> {
         compact(&mut self.control, &self.dir, runs)
     }
 
-    /// What these rules would do now. Nothing is changed.
+    /// Returns what these rules would do now. Nothing is changed.
     pub fn plan(&mut self, rules: &[Retention]) -> Result<Plan, TaskError> {
         let view = look(&self.dir)?;
-        plan(&mut self.memory, &view, rules, Clock::system().now())
+        Plan::of(&view, rules, Clock::system().now(), &mut self.cache)
     }
 
-    /// Does what was planned, and removes the blobs that nobody names after that. What has changed meanwhile is left as it is, and told.
+    /// Carries out a plan, and then removes the blobs that no run names any more. Runs that changed meanwhile are left
+    /// as they are and listed in the result.
     pub fn carry_out(&mut self, plan: &Plan) -> Result<Pruned, TaskError> {
         carry_out(&mut self.control, &self.dir, plan)
     }
@@ -101,7 +100,7 @@ pub(crate) fn compact(
     Ok(pruned)
 }
 
-/// Does what was planned for the log in a directory.
+/// Carries out a plan for the log in a directory.
 pub(crate) fn carry_out(
     control: &mut Control,
     dir: &Path,
@@ -124,32 +123,19 @@ pub(crate) fn collect_blobs(ask: &mut dyn Ask) -> Result<Collected, TaskError> {
     Ok(pruned.collected)
 }
 
-pub(crate) fn plan(
-    memory: &mut Memory,
-    view: &View,
-    rules: &[Retention],
-    now: tiffany_kernel::Time,
-) -> Result<Plan, TaskError> {
-    let blobs = rules.iter().any(|rule| rule.max_bytes.is_some());
-    let facts = memory.look(view, blobs).map_err(log_failed)?;
-    let mut plan = Plan::new(&facts, rules, now);
-    plan.keep_damaged(view, facts.damaged);
-    Ok(plan)
-}
-
-/// What these rules would do now to a log that is only looked at: it may be in use, or read-only. Nothing is changed.
+/// Returns what these rules would do now to a log that is only read: it may be in use, or read-only.
 pub fn plan_of(view: &View, rules: &[Retention]) -> Result<Plan, TaskError> {
-    plan(&mut Memory::default(), view, rules, Clock::system().now())
+    Plan::of(view, rules, Clock::system().now(), &mut FactCache::default())
 }
 
-/// An error for the first run that is not over or not there.
+/// Returns the runs, or an error for the first one that is not finished or not there.
 pub(crate) fn resting(view: &View, runs: &[Uuid]) -> Result<Vec<Uuid>, TaskError> {
     for run in runs {
         match view.run(*run).map(|entry| entry.state) {
             Some(RunState::Finished) => {}
             Some(RunState::Live) => return Err(not_over(*run)),
-            Some(RunState::Removed) => return Err(tiffany_records::errors::run_removed(*run)),
-            None => return Err(tiffany_records::errors::no_such_run(*run)),
+            Some(RunState::Removed) => return Err(run_removed(*run)),
+            None => return Err(no_such_run(*run)),
         }
     }
     Ok(runs.to_vec())

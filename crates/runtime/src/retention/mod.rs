@@ -1,6 +1,6 @@
-//! Runs that are over, and how long they are kept. A [`Retention`] is a rule; what it would do is a [`Plan`]; a [`Keeper`] carries it out, through the
-//! process that has the directory or, where none has, on the log itself. A runtime does it by itself, in the background, if its builder
-//! is given [a rule](crate::runtime::builder::Builder::retention).
+//! How long finished runs are kept. A [`Retention`] is a rule, and a [`Plan`] is what rules would do. A [`Keeper`] carries a
+//! plan out: through the process that has the directory, or on the log itself if no process has it. A runtime whose
+//! builder is given [a rule](crate::runtime::builder::Builder::retention) does so in the background.
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,18 +28,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `rule.rs` is what can be said, `facts.rs` what is known of runs, `plan.rs` what follows from both; `remains.rs` is what is left of a compacted run, `work.rs` how
-//! it is done in small batches, `keeper.rs` by whom, and `background.rs` when nobody asks.
+//! Rules, and what they would do, are computed in `tiffany-records`; `work.rs` does it in small batches, `keeper.rs` on
+//! behalf of a program or a command, and `background.rs` again and again.
 
 pub(crate) mod background;
-pub(crate) mod facts;
 pub(crate) mod keeper;
-pub(crate) mod plan;
 pub(crate) mod work;
 
-pub use crate::run_log::needed::NeededBy;
 pub use keeper::{Keeper, plan_of};
 pub(crate) use keeper::{carry_out, collect_blobs, compact};
-pub use plan::{Candidate, Kept, Plan, Why};
-pub use tiffany_records::retention::Retention;
+pub use tiffany_records::retention::{Candidate, Kept, NeededBy, Plan, Retention, Why};
 pub use work::Pruned;

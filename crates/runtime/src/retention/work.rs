@@ -1,27 +1,26 @@
-//! How runs are removed and compacted: in batches that are small enough not to be noticed, each checked by who has the log. It is the same through a
-//! socket, in this process, and on a log that nobody has.
+//! Removes and compacts runs in small batches, each of which is checked by whoever has the log: a process behind a
+//! socket, a runtime of this process, or this process on a log that no process has.
 
 use std::time::{Duration, Instant};
 
 use tiffany_kernel::{TaskError, Uuid};
 
-use super::plan::Plan;
 use crate::control::{Control, unexpected};
 use tiffany_log::{Collected, LogError, View};
-use tiffany_records::errors::log_failed;
+use tiffany_records::errors::{log_failed, run_removed};
 use tiffany_records::request::{Answer, Request};
-use tiffany_records::retention::Remains;
+use tiffany_records::retention::{Plan, Remains};
 
-/// So many runs are removed at once.
-const REMOVED: usize = 256;
-/// So many runs are compacted at once, of so many bytes, with so many bytes of what is left of them.
-const COMPACTED: usize = 64;
-const READ: u64 = 16 << 20;
-const REMAINS: usize = 256 << 10;
-/// How often one looks whether a collection is done.
-const LOOK: Duration = Duration::from_millis(5);
+/// How many runs are removed at once.
+const REMOVAL_BATCH: usize = 256;
+/// How many runs are compacted at once, how many bytes their files may have, and how many bytes what is left of them.
+const COMPACTION_BATCH: usize = 64;
+const COMPACTION_BATCH_BYTES: u64 = 16 << 20;
+const MAX_REMAINS_BYTES: usize = 256 << 10;
+/// The time between two looks at whether a collection of blobs has ended.
+const COLLECTION_POLL: Duration = Duration::from_millis(5);
 
-/// What was done.
+/// What was removed and compacted.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Pruned {
@@ -29,21 +28,21 @@ pub struct Pruned {
     pub removed: u64,
     /// How many runs were compacted.
     pub compacted: u64,
-    /// How many bytes their files had more than what is left of them.
+    /// How many bytes were saved.
     pub bytes: u64,
-    /// Blobs that nobody named any more.
+    /// The blobs that were removed because no run named them any more.
     pub collected: Collected,
-    /// Runs that were not compacted because nothing would be saved: they are so short, or were compacted before.
+    /// Runs that were not compacted because nothing would be saved: they are short, or were compacted before.
     pub unchanged: Vec<Uuid>,
     /// Runs that were left as they are, and why: a fork was made of one meanwhile, say, or one is damaged.
     pub refused: Vec<(Uuid, TaskError)>,
 }
 
-/// Whoever has the log, or can ask the one who has.
+/// Whoever has the log, or can ask the process that has it.
 pub(crate) trait Ask {
     fn request(&mut self, request: Request) -> Result<Answer, TaskError>;
 
-    /// A batch took so long: others may want the disk and the processor now.
+    /// Leaves the disk and the processor to others after a batch that took this long.
     fn rest(&self, _: Duration) {}
 }
 
@@ -83,7 +82,7 @@ impl Pruned {
         ask: &mut dyn Ask,
         runs: &[(Uuid, u64)],
     ) -> Result<(), TaskError> {
-        for batch in runs.chunks(REMOVED) {
+        for batch in runs.chunks(REMOVAL_BATCH) {
             let began = Instant::now();
             let named = batch.iter().map(|(run, _)| *run).collect();
             let outcomes = each(ask, Request::Remove { runs: named })?;
@@ -118,7 +117,9 @@ impl Pruned {
             }
             let left: usize = batch.iter().map(Remains::size).sum();
             let read: u64 = batch.iter().map(|remains| remains.bytes).sum();
-            let is_full = batch.len() >= COMPACTED || left >= REMAINS || read >= READ;
+            let is_full = batch.len() >= COMPACTION_BATCH
+                || left >= MAX_REMAINS_BYTES
+                || read >= COMPACTION_BATCH_BYTES;
             if is_full || at + 1 == runs.len() {
                 self.hand_over(ask, std::mem::take(&mut batch))?;
                 ask.rest(began.elapsed());
@@ -149,7 +150,7 @@ impl Pruned {
         Ok(())
     }
 
-    /// Removes blobs that nobody names any more, and waits for that.
+    /// Removes the blobs that no run names any more, and waits for that.
     pub(crate) fn collect(&mut self, ask: &mut dyn Ask) -> Result<(), TaskError> {
         let mut number = None;
         loop {
@@ -161,7 +162,7 @@ impl Pruned {
                 Answer::Collection(of, None) => number = Some(of),
                 other => return Err(unexpected(&other)),
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(COLLECTION_POLL);
         }
     }
 
@@ -182,7 +183,7 @@ impl Pruned {
 
 fn compaction_failed(run: Uuid, error: LogError) -> TaskError {
     match error {
-        LogError::UnknownRun(_) => tiffany_records::errors::run_removed(run),
+        LogError::UnknownRun(_) => run_removed(run),
         error => log_failed(error),
     }
 }

@@ -9,7 +9,6 @@ pub(crate) mod fork;
 pub(crate) mod hold;
 pub(crate) mod journal;
 pub(crate) mod log;
-pub(crate) mod needed;
 pub(crate) mod page;
 pub(crate) mod replay;
 pub(crate) mod small_map;

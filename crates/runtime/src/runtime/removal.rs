@@ -2,12 +2,11 @@
 //! everything else. Which runs, and when, others decide (`retention/`); here it is only seen to that nothing is lost that is
 //! needed.
 
-use crate::run_log::needed::Needed;
-use crate::run_log::needed::not_over;
-use crate::run_log::needed::parent_of;
+use std::sync::Arc;
 
 use tiffany_kernel::{TaskError, Uuid};
-use tiffany_records::errors::{log_failed, no_such_run, read_too_early, run_removed};
+use tiffany_log::LogFiles;
+use tiffany_records::errors::{log_failed, no_such_run, not_over, read_too_early, run_removed};
 
 use crate::control::catalogue::Job;
 use crate::runtime::Runtime;
@@ -15,7 +14,7 @@ use crate::runtime::durable::{Durable, no_log_here};
 use crate::runtime::durable_runs::Known;
 use tiffany_records::key::{LogEnd, Received};
 use tiffany_records::request::Answer;
-use tiffany_records::retention::Remains;
+use tiffany_records::retention::{NeededRuns, Remains, parent_of};
 
 impl Durable {
     /// Whether a run may send a message again that it has sent: not if it is over.
@@ -24,7 +23,7 @@ impl Durable {
     }
 
     /// Where a run stands that is over and that nobody needs.
-    fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<LogEnd, TaskError> {
+    fn at_rest(&self, run: Uuid, needed: &NeededRuns) -> Result<LogEnd, TaskError> {
         let stand = match self.runs.get(&run) {
             Some(Known::Over(stand, _)) => *stand,
             // Its log cannot be read, and says that.
@@ -92,9 +91,10 @@ impl Runtime {
         Ok(Answer::Collection(number, collected))
     }
 
-    pub(crate) fn needed_by_forks(&self) -> Needed {
-        let Some(durable) = &self.durable else { return Needed::default() };
-        let first_line = |run| parent_of(&*durable.disk, &durable.root, run);
+    pub(crate) fn needed_by_forks(&self) -> NeededRuns {
+        let Some(durable) = &self.durable else { return NeededRuns::default() };
+        let log = LogFiles::new(Arc::clone(&durable.disk), &durable.root);
+        let first_line = |run| parent_of(&log, run);
         let live = self.runs.iter().filter_map(|(_, hosted)| {
             let durable_state =
                 hosted.durable_state.as_ref().filter(|durable_state| !durable_state.is_over)?;
@@ -112,7 +112,7 @@ impl Runtime {
             }
             _ => None,
         });
-        Needed::by(live.chain(paused), |run| match durable.runs.get(&run) {
+        NeededRuns::of(live.chain(paused), |run| match durable.runs.get(&run) {
             None | Some(Known::Removed) => Ok(None),
             Some(_) => first_line(run),
         })

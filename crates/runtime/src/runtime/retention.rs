@@ -1,23 +1,20 @@
 //! Removing and compacting runs from the program that drives the runtime.
 
-use crate::retention::facts::Memory;
-use crate::retention::keeper::collect_blobs;
-use crate::retention::keeper::plan;
-use crate::retention::keeper::resting;
-use crate::retention::plan::Plan;
+use crate::retention::keeper::{collect_blobs, resting};
 use crate::retention::work::{Ask, Pruned};
 use crate::runtime::Runtime;
+use crate::runtime::durable::{Durable, no_log};
 use crate::runtime::durable_runs::DurableRun;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+use tiffany_kernel::{TaskError, Uuid};
 use tiffany_log::{Collected, Disk, View};
 use tiffany_records::RunError;
-use tiffany_records::request::Request;
-use tiffany_records::retention::Retention;
+use tiffany_records::request::{Answer, Request};
+use tiffany_records::retention::{FactCache, Plan, Retention};
 
 impl Ask for Runtime {
-    fn request(&mut self, request: Request) -> Result<tiffany_records::request::Answer, TaskError> {
+    fn request(&mut self, request: Request) -> Result<Answer, TaskError> {
         self.carry_out(request)
     }
 }
@@ -86,7 +83,7 @@ impl Runtime {
 
     fn plan_at(&self, view: &View, rules: &[Retention]) -> Result<Plan, RunError> {
         let now = self.host.clock.now();
-        plan(&mut Memory::default(), view, rules, now).map_err(RunError::Failed)
+        Plan::of(view, rules, now, &mut FactCache::default()).map_err(RunError::Failed)
     }
 
     /// Does what rules say, now and on this thread. [`Builder::retention`](crate::runtime::builder::Builder::retention) lets it be done again and again, in the background.
@@ -132,15 +129,12 @@ impl Runtime {
     }
 
     fn look(&self) -> Result<View, RunError> {
-        let Some((disk, root)) = self.log_place() else {
-            let message = "this runtime has no log; give its builder a `log_dir`";
-            return Err(RunError::Failed(TaskError::new(ErrorKind::LogFailed, message)));
-        };
+        let Some((disk, root)) = self.log_place() else { return Err(no_log()) };
         Ok(View::open(disk, &root)?)
     }
 
     /// Where the log is.
     pub(crate) fn log_place(&self) -> Option<(Arc<dyn Disk>, PathBuf)> {
-        self.durable.as_ref().map(crate::runtime::durable::Durable::place)
+        self.durable.as_ref().map(Durable::place)
     }
 }

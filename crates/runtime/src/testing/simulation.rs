@@ -1,5 +1,6 @@
-//! A runtime with a log, simulated: the disk is given, the clock is moved by hand, and there is no other thread.
-//! The same seed makes the same bytes on the disk. `tiffany-sim` is made of this.
+//! A simulated runtime with a log: the disk is passed in, the clock is moved by hand, and there are
+//! no other threads. The same seed produces the same bytes on the disk. `tiffany-sim` is based on
+//! this.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -31,36 +32,36 @@ use tiffany_records::request::{Fork, OpenApproval, Request, Ruling, Settlement};
 use tiffany_records::retention::Retention;
 use tiffany_records::value::own;
 
-/// Where a [`Simulation`] runs.
+/// The machine of a [`Simulation`].
 #[derive(Clone)]
 pub struct Machine {
     /// The disk, with the log under `/log`.
     pub disk: Arc<dyn Disk>,
-    /// Where everything that is drawn comes from.
+    /// The seed of everything that is drawn.
     pub seed: u64,
-    /// Which life of the machine it is: UUIDs are not drawn twice.
+    /// The number of the machine's restart, so that no UUID is drawn twice.
     pub life: u64,
-    /// What the clock shows first.
+    /// The time that the clock starts at.
     pub now: Time,
-    /// How long the work of a step takes at most until it begins, and then until its result is told.
+    /// The longest time until the work of a step begins, and then until its result is reported.
     pub longest_work: Duration,
-    /// How long a commit takes at most.
+    /// The longest time that a commit takes.
     pub longest_commit: Duration,
-    /// Who is told of the steps that are done.
+    /// Observes the steps.
     pub watcher: Rc<dyn Watcher>,
 }
 
-/// What is told to who asked for something, once it is safe in the log.
+/// Receives the answer to a request once it is durable.
 pub struct Receipt(Receiver<Result<control::Answer, TaskError>>);
 
-/// What became of something that was asked for.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing yet: it may get lost.
+    /// No answer yet: the request may get lost.
     None,
-    /// It is safe.
+    /// It is durable.
     Safe(Settlement),
-    /// It will never be: there was no such thing, or the log has failed.
+    /// It will never be durable: its target does not exist, or the log has failed.
     Never,
 }
 
@@ -70,7 +71,7 @@ impl Receipt {
         (tell, Receipt(told))
     }
 
-    /// What has come. An answer is given once.
+    /// The answer, if it has arrived. It is returned once.
     pub fn answer(&self) -> Answer {
         match self.0.try_recv() {
             Ok(Ok(control::Answer::Settled(settlement))) => Answer::Safe(settlement),
@@ -124,7 +125,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Starts a runtime there. What the log has and is unfinished goes on.
+    /// Starts a runtime on a machine. Unfinished runs in the log are resumed.
     pub fn start(settings: Builder, machine: Machine) -> Result<Simulation, RunError> {
         let Machine { disk, seed, life, now, longest_work, longest_commit, watcher } = machine;
         let entropy = Entropy::Seeded(Cell::new(mixed(seed ^ mixed(life))), seed);
@@ -138,7 +139,7 @@ impl Simulation {
         Ok(Simulation { runtime })
     }
 
-    /// As [`Runtime::submit`], with a receipt.
+    /// Like [`Runtime::submit`], with a receipt.
     #[track_caller]
     pub fn submit<T>(
         &mut self,
@@ -150,7 +151,7 @@ impl Simulation {
         Ok((run, self.receipt()))
     }
 
-    /// As [`Runtime::send`], with a receipt.
+    /// Like [`Runtime::send`], with a receipt.
     pub fn send<T>(
         &mut self,
         run: &DurableRun<T>,
@@ -161,13 +162,13 @@ impl Simulation {
         Ok(self.receipt())
     }
 
-    /// As [`Runtime::cancel`], with a receipt.
+    /// Like [`Runtime::cancel`], with a receipt.
     pub fn cancel<T>(&mut self, run: &DurableRun<T>) -> Result<Receipt, RunError> {
         self.runtime.cancel(run)?;
         Ok(self.receipt())
     }
 
-    /// As [`Runtime::fork`], with a receipt.
+    /// Like [`Runtime::fork`], with a receipt.
     pub fn fork<T>(
         &mut self,
         run: &DurableRun<T>,
@@ -178,36 +179,38 @@ impl Simulation {
         Ok((fork, self.receipt()))
     }
 
-    /// As [`Runtime::allow`], with a receipt.
+    /// Like [`Runtime::allow`], with a receipt.
     pub fn allow<T>(&mut self, fork: &DurableRun<T>, name: &str) -> Result<Receipt, RunError> {
         self.runtime.allow(fork, [name])?;
         Ok(self.receipt())
     }
 
-    /// As [`Runtime::remove`], with a receipt.
+    /// Like [`Runtime::remove`], with a receipt.
     pub fn remove<T>(&mut self, run: &DurableRun<T>) -> Result<Receipt, RunError> {
         self.runtime.remove(run)?;
         Ok(self.receipt())
     }
 
-    /// As [`Runtime::compact`], with a receipt.
+    /// Like [`Runtime::compact`], with a receipt.
     pub fn compact<T>(&mut self, run: &DurableRun<T>) -> Result<Receipt, RunError> {
         self.runtime.compact_now(run.uuid())?;
         Ok(self.receipt())
     }
 
-    /// As [`Runtime::prune`], with a receipt and what was done. Blobs are left to [`collect_blobs`](Simulation::collect_blobs).
+    /// Like [`Runtime::prune`], with a receipt. Blobs are left to
+    /// [`collect_blobs`](Simulation::collect_blobs).
     pub fn prune(&mut self, rules: &[Retention]) -> Result<(Pruned, Receipt), RunError> {
         let (_, pruned) = self.runtime.prune_now(rules)?;
         Ok((pruned, self.receipt()))
     }
 
-    /// Removes the blobs that no run names, of all that is safe.
+    /// Removes unreferenced blobs.
     pub fn collect_blobs(&mut self) -> Result<Collected, RunError> {
         self.runtime.collect_now()
     }
 
-    /// As [`RuntimeHandle::settle_durable`](crate::handle::RuntimeHandle::settle_durable), without waiting for the answer.
+    /// Like [`RuntimeHandle::settle_durable`](crate::handle::RuntimeHandle::settle_durable),
+    /// without waiting for the answer.
     pub fn settle(
         &mut self,
         promise: Uuid,
@@ -223,46 +226,48 @@ impl Simulation {
         Ok(receipt)
     }
 
-    /// As [`Runtime::approvals`].
+    /// Like [`Runtime::approvals`].
     pub fn approvals(&self) -> Vec<OpenApproval> {
         self.runtime.approvals()
     }
 
-    /// As [`Runtime::resolve`], with a receipt.
+    /// Like [`Runtime::resolve`], with a receipt.
     pub fn resolve(&mut self, approval: &str, ruling: Ruling) -> Result<Receipt, TaskError> {
         self.runtime.resolve(approval, ruling)?;
         Ok(self.receipt())
     }
 
-    /// The run of this id, if there is one.
+    /// The run with this id, if there is one.
     pub fn run<T>(&self, id: &str) -> Option<DurableRun<T>> {
         self.runtime.known_run(id)
     }
 
-    /// All tasks of a run that is not over.
+    /// All tasks of an unfinished run.
     pub fn tasks<T>(&self, run: &DurableRun<T>) -> Vec<TaskInfo> {
         self.runtime.tasks_of(run.uuid())
     }
 
-    /// The promises that may be settled from outside and are not, each after its run. Those of one run are in no order.
+    /// The unsettled external promises, each after its run. Those of one run are in no particular
+    /// order.
     pub fn promises(&self) -> Vec<(Uuid, Uuid)> {
         self.runtime.open_promises()
     }
 
-    /// A receipt for all that was asked for so far.
+    /// A receipt for all requests so far.
     fn receipt(&mut self) -> Receipt {
         let (tell, receipt) = Receipt::new();
         self.runtime.answer_when_safe(tell, Ok(control::Answer::Done));
         receipt
     }
 
-    /// Lets all runs go as far as they do while the clock stands still. After an error of the log nothing goes on.
+    /// Runs all runs as far as possible without moving the clock. After an error of the log, no run
+    /// continues.
     #[track_caller]
     pub fn drive(&mut self) -> Result<(), RunError> {
         self.runtime.drive_now(Location::caller())
     }
 
-    /// When something happens next. `None`: nothing does, unless it comes from outside.
+    /// The time of the next event; `None` if only outside requests can cause one.
     pub fn next_event(&self) -> Option<Time> {
         self.runtime.next_event()
     }
@@ -274,12 +279,12 @@ impl Simulation {
         }
     }
 
-    /// The clock.
+    /// The present time of the clock.
     pub fn now(&self) -> Time {
         self.runtime.host.clock.now()
     }
 
-    /// What came of a run, if it is over and that is safe, or why it does not go on.
+    /// The outcome of a run, if it is finished and durable, or the reason why it can't continue.
     #[track_caller]
     pub fn outcome<T: DeserializeOwned>(
         &mut self,

@@ -1,5 +1,5 @@
-//! Runs in the code of today, for who wants to know before it is used: [`Check`] goes through all that are not over, and [`Trial`] shows what one of them would do
-//! next. No effect begins and nothing is written.
+//! Checks runs against new code before it is deployed: [`Check`] replays all unfinished runs, and
+//! [`Trial`] shows what one of them would do next. No effect begins and nothing is written.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -29,8 +29,8 @@ pub fn decode_run(view: &View, run: Uuid) -> Result<DecodedLog, LogError> {
     Ok(decoded)
 }
 
-/// Runs once more against their logs, with the code of today: which of them would go on, and why the others would not. It is an iterator
-/// over them.
+/// Replays runs against their logs with the present code, and reports which of them could continue,
+/// and why the others could not. It is an iterator over them.
 ///
 /// ```
 /// # use tiffany::durable::{Check, receive, step};
@@ -66,7 +66,7 @@ pub struct Check {
     left: VecDeque<Uuid>,
 }
 
-/// What came of a run.
+/// The result of checking a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Checked {
@@ -76,25 +76,26 @@ pub struct Checked {
     pub id: String,
     /// Its function.
     pub function: String,
-    /// Why it would not go on, if it would not.
+    /// Why it could not continue, if it could not.
     pub error: Option<RunError>,
 }
 
 impl Check {
-    /// All runs in a directory that are not over. It may be in use. The builder has the functions of the program; its own log is not opened.
+    /// Checks all unfinished runs in a directory. It may be in use. The builder has the functions
+    /// of the program; its own log is not opened.
     pub fn open(program: Builder, dir: &Path) -> Result<Check, RunError> {
         let view = View::open(Arc::new(RealDisk), dir)?;
         Ok(Check::in_room(program.without_log().build()?, view))
     }
 
-    /// The same with a runtime that has no log.
+    /// Checks all unfinished runs of a view in a runtime without a log.
     pub fn in_room(room: Runtime, view: View) -> Check {
         let live = view.runs().filter(|(_, entry)| entry.state == RunState::Live);
         let left = live.map(|(run, _)| run).collect();
         Check { room, view, left }
     }
 
-    /// These runs instead, whether they are over or not.
+    /// Checks only these runs, whether they are finished or not.
     pub fn only(self, runs: impl IntoIterator<Item = Uuid>) -> Result<Check, RunError> {
         let known = |run| self.view.run(run).map(|_| run).ok_or(LogError::UnknownRun(run));
         let left = runs.into_iter().map(known).collect::<Result<_, _>>()?;
@@ -122,7 +123,7 @@ impl Check {
     }
 }
 
-/// The id and the function of a run that cannot be read to its end.
+/// The id and the function of a run that cannot be read completely.
 fn first_words(view: &View, run: Uuid) -> Option<(String, String)> {
     let mut reader = view.reader(run).ok()?;
     let first = reader.next()?.ok()?;
@@ -148,7 +149,7 @@ impl Iterator for Check {
 
 impl ExactSizeIterator for Check {}
 
-/// An unfinished run in the code of today, as far as it goes without the world.
+/// An unfinished run, replayed with the present code as far as it gets without outside answers.
 ///
 /// ```
 /// # use tiffany::durable::{Trial, receive, step};
@@ -179,27 +180,28 @@ pub struct Trial {
     pub id: String,
     /// Its function.
     pub function: String,
-    /// How many of its calls to the world were as the log has them.
+    /// How many of its outward calls were as in the log.
     pub calls: usize,
-    /// What it would ask of the world next.
+    /// The outward calls that it would make next.
     pub upcoming: Vec<Upcoming>,
-    /// What it would end with, as JSON or an error, if it would end.
+    /// Its outcome, as JSON or an error, if it would end.
     pub outcome: Option<Result<String, TaskError>>,
-    /// Why it would not go on, if it would not.
+    /// Why it could not continue, if it could not.
     pub error: Option<TaskError>,
-    /// What could be written where code and log part.
+    /// A line to add where code and log diverge.
     pub proposal: Option<Proposal>,
 }
 
 impl Trial {
-    /// Tries a run of a directory, which may be in use. The builder has the functions of the program; its own log is not opened. A run that
-    /// is over has nothing left to try, and is the error [`RunOver`](ErrorKind::RunOver).
+    /// Tries a run of a directory, which may be in use. The builder has the functions of the
+    /// program; its own log is not opened. For a finished run there is nothing to try, and the
+    /// error is [`RunOver`](ErrorKind::RunOver).
     pub fn of(program: Builder, dir: &Path, run: Uuid) -> Result<Trial, RunError> {
         let view = View::open(Arc::new(RealDisk), dir)?;
         Trial::in_room(program.without_log().build()?, &view, run)
     }
 
-    /// The same with a runtime that has no log.
+    /// Tries a run of a view in a runtime without a log.
     pub fn in_room(mut room: Runtime, view: &View, run: Uuid) -> Result<Trial, RunError> {
         let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
         if entry.state != RunState::Live {

@@ -1,4 +1,4 @@
-//! Why a run could not be captured.
+//! The errors of capturing a run.
 
 use std::path::PathBuf;
 
@@ -7,43 +7,43 @@ use tiffany_kernel::Uuid;
 use tiffany_log::LogError;
 use tiffany_records::RunError;
 
-/// Why a run could not become the fixture of a test.
+/// Why a run could not be captured as the fixture of a test.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The program does not do what the log has: the test would fail from the beginning.
+    /// The program does something other than its log: the test would fail from the start.
     #[error(
         "run {run} cannot be captured: {why} [TFY0137]; bring the program back that wrote the log; what a run does may follow only from its input and its answers, not from what its code has captured elsewhere"
     )]
     NotTheSame {
         /// The run.
         run: Uuid,
-        /// Where the two part.
+        /// Where they diverge.
         why: String,
     },
-    /// Something cannot be taken out of the log.
+    /// Something cannot be redacted in the log.
     #[error("cannot redact `{what}`: {why} [TFY0138]; {next}")]
     Redaction {
         /// The rule, or the rules.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
-        /// What to do.
+        /// The next step.
         next: &'static str,
     },
-    /// A file is there already.
+    /// The file exists already.
     #[error("{} is there already [TFY0139]; give another name or directory, or replace it with `--force`", .0.display())]
     FileThere(PathBuf),
     /// The log could not be read, or a file not be written.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The run could not be tried.
+    /// The run could not be replayed.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
 impl CaptureError {
-    /// All codes of its own, in order.
+    /// All codes of this type, in order.
     pub const CODES: &[&str] = &["TFY0137", "TFY0138", "TFY0139"];
 
     /// The stable code.

@@ -1,5 +1,5 @@
-//! The log of one run in one file: its lines as the log has them, with what is in blobs in its place. It can be made of a run, read back, and replayed by a
-//! program. It knows nothing of tests.
+//! The log of one run in one file: its lines as in the log, with the contents of blobs in place. It
+//! can be made from a run, read back, and replayed by a program. It knows nothing of tests.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -25,12 +25,12 @@ pub struct Fixture {
     chain: Chain,
 }
 
-/// What came of a replay.
+/// The result of a replay.
 pub struct Replayed {
     pub verdict: Verdict,
-    /// Where the two part, without a guess why.
+    /// Where log and code diverge, without a guess at the reason.
     pub(crate) parting: Option<TaskError>,
-    /// How many calls that concern the world were the recorded ones.
+    /// How many outward calls were the recorded ones.
     pub calls: usize,
 }
 
@@ -63,7 +63,7 @@ impl Fixture {
         copy.map(Copy::end).ok_or(LogError::UnknownRun(run))
     }
 
-    /// Without what the rules find.
+    /// The fixture after redaction.
     pub(crate) fn redacted(&self, found: &Found<'_>) -> Result<Fixture, CaptureError> {
         let mut copy: Option<Copy> = None;
         for record in self.records() {
@@ -77,7 +77,8 @@ impl Fixture {
         Ok(copy.map(Copy::end).ok_or(LogError::UnknownRun(self.run()))?)
     }
 
-    /// With a last line that says that this is all there is. A run that is not over has no other sign of that.
+    /// Adds a last line that says that the fixture is complete. An unfinished run has no other sign
+    /// of that.
     pub(crate) fn finished(self, redaction: &Redaction) -> Fixture {
         let rules: Vec<&str> = redaction.rules().collect();
         let rules = encode(&rules).unwrap_or_else(|_| "[]".into());
@@ -96,7 +97,7 @@ impl Fixture {
         Fixture::parse(bytes, path)
     }
 
-    /// The same with what was read from there.
+    /// Checks every line of the contents of a file.
     pub fn parse(bytes: Vec<u8>, path: &Path) -> Result<Fixture, RunError> {
         let wrong = |what: &str| {
             let message = format!("{} {what}", path.display());
@@ -125,7 +126,8 @@ impl Fixture {
         Ok(Fixture { text, chain })
     }
 
-    /// Runs the run again against its records, in a runtime without a log. No effect begins and nothing is written.
+    /// Replays the run against its records, in a runtime without a log. No effect begins and
+    /// nothing is written.
     pub fn replay(&self, room: &mut Runtime) -> Result<Replayed, RunError> {
         let (mut decoded, mut deeds) = (DecodedLog::default(), Deeds::default());
         for line in self.records() {
@@ -147,7 +149,7 @@ impl Fixture {
         self.chain.run()
     }
 
-    /// How many records there are of the run itself.
+    /// The number of records of the run itself.
     pub fn record_count(&self) -> u64 {
         let last = self.records().last();
         let is_mark = last.is_some_and(|last| last.record_type() == Some(RecordType::Captured));
@@ -169,29 +171,29 @@ fn is_end(record: &LogLine<'_>) -> bool {
     matches!(record.record_type(), Some(Captured | TaskExit | TaskAbort | TaskCancel))
 }
 
-/// A batch in which everything stays in its line.
+/// A batch in which all values stay in their lines.
 fn whole() -> Batch {
     Batch::with_blob_limit(usize::MAX)
 }
 
-/// A field as it was.
+/// Copies a field unchanged.
 fn keep<'a>(line: Line<'a>, field: &str, value: &str) -> Line<'a> {
     line.piece(&format!(",\"{field}\":{value}"))
 }
 
-/// Lines written anew, with checksums of their own.
+/// Lines that are written again, with their own checksums.
 struct Copy {
     chain: Chain,
     batch: Batch,
 }
 
 impl Copy {
-    /// Of the run that begins with this record.
+    /// A copy of the run that begins with this record.
     fn new(run: Uuid, first: &LogLine<'_>) -> Copy {
         Copy { chain: Chain::beginning(run, first.generation().unwrap_or(1)), batch: whole() }
     }
 
-    /// The next record, each field of it as `write` has it.
+    /// Adds the next record, with each field written by `write`.
     fn add<E>(
         &mut self,
         record: &LogLine<'_>,

@@ -1,4 +1,4 @@
-//! Values that are taken out, inside of longer texts. It knows nothing of records.
+//! Finds redacted values inside longer texts. It knows nothing of records.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use tiffany_records::redact::{FORMS, Kind};
 /// What is as long as this is found wherever it stands, and what is shorter only as a word.
 const LONG: usize = 4;
 
-/// Which values are looked for.
+/// Which values are searched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
     Long,
     Any,
 }
 
-/// What is looked for inside of texts, the longest first.
+/// The values to find inside texts, the longest first.
 pub(crate) struct Inside {
     /// By their first four bytes.
     long: BTreeMap<[u8; 4], Vec<Known>>,
@@ -23,7 +23,7 @@ pub(crate) struct Inside {
     short: BTreeMap<u8, Vec<Known>>,
 }
 
-/// A value, and what stands for it.
+/// A value, and its placeholder.
 pub(crate) struct Known {
     pub(crate) kind: Kind,
     pub(crate) text: String,
@@ -36,7 +36,7 @@ impl Inside {
         let values = by_value.iter().filter(|((kind, text), _)| is_told_by(*kind, text));
         for ((kind, text), made) in values {
             inside.add(Known { kind: *kind, text: text.clone(), made: made.clone() });
-            // Others write a text with something escaped in it: an error that quotes it, an address.
+            // Other programs write a text in escaped forms: an error that quotes it, a URL.
             for form in FORMS.iter().filter(|_| *kind == Kind::Text && is_long(text)) {
                 let (written, made) = (form(text), form(made));
                 if written != *text {
@@ -60,7 +60,7 @@ impl Inside {
         }
     }
 
-    /// A text without them.
+    /// Replaces the values in a text.
     pub(crate) fn cleaned(&self, text: &str, length: Length) -> String {
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
@@ -79,7 +79,7 @@ impl Inside {
         out
     }
 
-    /// Those that stand in a text as words.
+    /// The values that are words of a text.
     pub(crate) fn words<'a>(&'a self, text: &str) -> impl Iterator<Item = &'a Known> {
         text.char_indices().flat_map(move |(at, _)| {
             let stands = move |known: &&Known| is_word(text, at, known.text.len());
@@ -87,7 +87,7 @@ impl Inside {
         })
     }
 
-    /// The longest that is replaced at this place.
+    /// The longest value that is replaced at this position.
     fn find(&self, text: &str, at: usize, length: Length) -> Option<&Known> {
         self.at(text, at, length).find(|known| match known.kind {
             _ if !is_long(&known.text) => is_word(text, at, known.text.len()),
@@ -96,7 +96,7 @@ impl Inside {
         })
     }
 
-    /// Those that begin at this place, whatever is around them.
+    /// The values that begin at this position, whatever is around them.
     fn at(&self, text: &str, at: usize, length: Length) -> impl Iterator<Item = &Known> {
         let rest = &text[at..];
         let long = rest.as_bytes().first_chunk().and_then(|first| self.long.get(first));
@@ -111,18 +111,18 @@ fn is_long(text: &str) -> bool {
     text.chars().filter(|c| *c != '-').count() >= LONG
 }
 
-/// Whether a value tells something inside of a text: flags and marks do not.
+/// Whether a value is recognizable inside a text: flags and marks are not.
 fn is_told_by(kind: Kind, text: &str) -> bool {
     kind != Kind::Flag && !text.chars().all(|c| c.is_ascii_punctuation() || c.is_whitespace())
 }
 
-/// Whether no longer number is around it.
+/// Whether it is not part of a longer number.
 fn is_number(text: &str, at: usize, length: usize) -> bool {
     let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     !is_digit(text[..at].chars().next_back()) && !is_digit(text[at + length..].chars().next())
 }
 
-/// Whether it is no part of a longer word or number.
+/// Whether it is not part of a longer word or number.
 fn is_word(text: &str, at: usize, length: usize) -> bool {
     let (before, after) = (&text[..at], &text[at + length..]);
     let word = &text[at..at + length];
@@ -130,7 +130,7 @@ fn is_word(text: &str, at: usize, length: usize) -> bool {
         && !goes_on(word.chars().next_back(), after.chars())
 }
 
-/// Whether a word with this last character goes on with these.
+/// Whether a word with this last character continues with these.
 fn goes_on(edge: Option<char>, mut beyond: impl Iterator<Item = char>) -> bool {
     let Some(edge) = edge.filter(|edge| edge.is_alphanumeric()) else { return false };
     match beyond.next() {

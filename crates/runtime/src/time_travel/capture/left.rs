@@ -1,4 +1,5 @@
-//! What still stands in a log after values were taken out: the program's own text, such as the name of a step, is not changed. It only looks.
+//! Finds values that are left in a log after redaction, because the program's own text, such as the
+//! name of a step, is not changed. It changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ pub(crate) fn left<'f, 'r>(
     records: impl Iterator<Item = LogLine<'r>>,
 ) -> Vec<Left<'f>> {
     let mut left: Vec<Left<'f>> = Vec::new();
-    // A placeholder that looks like one of the values is none.
+    // A placeholder that looks like one of the values is not one.
     let made = found.values().values().flat_map(|made| found.inside().words(made));
     let made: BTreeSet<&str> = made.map(|known| &*known.text).collect();
     for record in records {
@@ -42,7 +43,7 @@ pub(crate) fn left<'f, 'r>(
     left
 }
 
-/// Fields in which there are only words of the log's own.
+/// Whether the field contains only words of the log's own.
 fn is_of_the_log(field: &str) -> bool {
     const FIELDS: &[&str] = &[
         "gen",
@@ -82,7 +83,7 @@ fn is_of_the_log(field: &str) -> bool {
 
 struct Search<'s, 'f> {
     found: &'f Found<'f>,
-    /// What placeholders look like that may be here.
+    /// The placeholders that may be here.
     made: Option<&'s BTreeSet<&'f str>>,
     path: Vec<Step>,
 }
@@ -100,7 +101,7 @@ impl<'f> Search<'_, 'f> {
                 let here = Step::Name(name.clone().into_owned());
                 let is_given = self.path.len() > 1;
                 self.inside(here, |search| match (is_given, &**name) {
-                    // What kind of step or error it is.
+                    // The kind of a step or an error.
                     (false, "kind" | "code") => None,
                     _ => search.text(name).or_else(|| search.node(member)),
                 })
@@ -117,7 +118,7 @@ impl<'f> Search<'_, 'f> {
 
     fn text(&self, text: &str) -> Option<(&'f Known, String)> {
         let is_line = matches!(&self.path[..], [.., Step::Name(name)] if name == "at");
-        // Of a line of code its number says nothing.
+        // The number of a source line says nothing.
         let text =
             if is_line { text.rsplit_once(':').map_or(text, |(file, _)| file) } else { text };
         let known = self.found.inside().words(text).find(|known| {

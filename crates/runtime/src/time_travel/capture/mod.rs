@@ -1,5 +1,5 @@
-//! Runs as fixtures of tests: the log of a run in one file, without what others should not see, that the program which wrote it is compared with. It knows
-//! nothing of the tests around it.
+//! Runs as fixtures of tests: the redacted log of a run in one file, against which the program that
+//! wrote it is tested. It knows nothing of the tests around it.
 
 pub(crate) mod error;
 pub(crate) mod fixture;
@@ -24,10 +24,11 @@ pub use crate::time_travel::capture::redaction::Redaction;
 use tiffany_log::{LogError, RealDisk, View};
 use tiffany_records::RunError;
 
-/// Runs the run in a file again, with the functions of this program, and compares the two. No effect begins, and nothing is written. The error says where
-/// they part, or that the run comes to another end. A run that was not over is compared as far as its log goes.
+/// Replays the run in a file with the functions of this program, and compares the two. No effect
+/// begins, and nothing is written. The error says where they diverge, or that the outcome is
+/// another one. An unfinished run is compared as far as its log goes.
 ///
-/// The file is one that [`capture`] made, or that of a run that is over, out of a log directory.
+/// The file is one that [`capture`] made, or the run file of a finished run in a log directory.
 ///
 /// ```
 /// # use tiffany::durable::step;
@@ -65,8 +66,9 @@ pub fn replay_log(program: Builder, file: &Path) -> Result<(), RunError> {
     }
 }
 
-/// Takes the log of a run out of a directory, which may be in use, as the fixture of a test: see [`replay_log`]. What the rules find is replaced. Then the run
-/// is tried: what is captured is what this program does.
+/// Captures a run of a directory, which may be in use, as the fixture of a test: see
+/// [`replay_log`]. Values that the rules find are replaced. Then the run is replayed, so that the
+/// fixture is certain to match this program.
 pub fn capture(
     program: Builder,
     dir: &Path,
@@ -78,7 +80,7 @@ pub fn capture(
     capture_in(&mut room, &view, run, redaction)
 }
 
-/// The same with a runtime that has no log.
+/// Captures a run in a runtime without a log.
 pub fn capture_in(
     room: &mut Runtime,
     view: &View,
@@ -103,7 +105,8 @@ pub fn capture_in(
     Ok(Captured { fixture: redacted.finished(redaction), redacted: found.values().len() })
 }
 
-/// The error that a run is another without what is taken out. The rule to blame is the one that does it alone.
+/// The error that the run changes if values are redacted. It names the rule that causes this by
+/// itself.
 fn depends(
     fixture: &Fixture,
     room: &mut Runtime,
@@ -124,7 +127,7 @@ fn depends(
     Ok(CaptureError::redaction(&rule, &why, next))
 }
 
-/// The error that a value is left, with the rule that means it.
+/// The error that a value is left, with the rule that finds it.
 fn is_left(
     fixture: &Fixture,
     redaction: &Redaction,
@@ -151,11 +154,12 @@ fn is_left(
     CaptureError::redaction(&rule, &why, next)
 }
 
-/// Where a run and its records part, if they do: with a guess at what was done to the program, and without.
+/// Where a run and its records diverge, if they do: with a guess at the change to the program, and
+/// without.
 fn parting(fixture: &Fixture, room: &mut Runtime) -> Result<Option<(String, String)>, RunError> {
     let (error, plain) = match fixture.replay(room) {
         Ok(replayed) => (replayed.verdict.into_error(), replayed.parting),
-        // The function is not there, or cannot be given its input.
+        // The function is missing, or can't read its input.
         Err(RunError::Failed(error)) if error.kind() != ErrorKind::RunCompacted => {
             (Some(error), None)
         }
@@ -165,16 +169,16 @@ fn parting(fixture: &Fixture, room: &mut Runtime) -> Result<Option<(String, Stri
     Ok(error.map(|error| (words(&error), words(plain.as_ref().unwrap_or(&error)))))
 }
 
-/// What may be replaced.
+/// Which files may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// No file that is there.
+    /// None.
     Nothing,
-    /// A file that is there, by one that is whole.
+    /// An existing file, by a complete one.
     File,
 }
 
-/// A run as the fixture of a test. The program that captured it does what is written there.
+/// A captured run as the fixture of a test.
 pub struct Captured {
     fixture: Fixture,
     redacted: usize,
@@ -186,7 +190,7 @@ impl Captured {
         self.fixture.run()
     }
 
-    /// The id it was started with, as the fixture has it.
+    /// The id it was started with, after redaction.
     pub fn id(&self) -> String {
         let first = self.fixture.records().next();
         match first.map(|line| Record::read(&line)) {
@@ -200,7 +204,7 @@ impl Captured {
         self.fixture.record_count()
     }
 
-    /// How many values were taken out.
+    /// How many values were redacted.
     pub fn redacted(&self) -> usize {
         self.redacted
     }
@@ -210,18 +214,19 @@ impl Captured {
         self.fixture.text()
     }
 
-    /// A name for its files and its test, made of its id: small letters, digits and `_`, with a letter first.
+    /// A name for its files and its test, derived from its id: lowercase letters, digits and `_`,
+    /// with a letter first.
     pub fn name(&self) -> String {
         name_of(&self.id()).unwrap_or_else(|| format!("run_{:.8}", self.run().to_string()))
     }
 
-    /// Writes the fixture to a file. It is there whole or not at all.
+    /// Writes the fixture to a file. The file is complete or does not exist.
     pub fn write(&self, file: &Path, over: Over) -> Result<(), CaptureError> {
         write_whole(file, self.text(), over)
     }
 }
 
-/// A name made of a text, if there is something in it that can be in a name.
+/// A name derived from a text, if that contains anything usable.
 pub fn name_of(text: &str) -> Option<String> {
     const MAX_NAME_BYTES: usize = 60;
     let mut name = String::new();
@@ -240,7 +245,7 @@ pub fn name_of(text: &str) -> Option<String> {
     }
 }
 
-/// Writes a file beside its place, and gives it its name when all is there.
+/// Writes a temporary file next to the target, and renames it when it is complete.
 pub fn write_whole(file: &Path, text: &str, over: Over) -> Result<(), CaptureError> {
     let failed = |error: &std::io::Error| LogError::io("write", file, error);
     if over == Over::Nothing && file.symlink_metadata().is_ok() {
@@ -253,7 +258,7 @@ pub fn write_whole(file: &Path, text: &str, over: Over) -> Result<(), CaptureErr
         .and_then(|mut made| made.write_all(text.as_bytes()))
         .and_then(|()| std::fs::rename(new, file));
     if written.is_err() {
-        // It may not even have been made.
+        // It may not even have been created.
         let _ = std::fs::remove_file(new);
     }
     Ok(written.map_err(|error| failed(&error))?)

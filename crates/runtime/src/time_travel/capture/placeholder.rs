@@ -1,21 +1,22 @@
-//! What stands for a value that was taken out: of the same kind and shape, the same for the same value and another for another. It is made by counting, and
-//! nothing of the value is in it but its shape.
+//! Placeholders of redacted values: of the same kind and shape, equal for equal values and
+//! different for different ones. They are made by counting, and contain nothing of the value but
+//! its shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tiffany_records::redact::{Kind, moment};
 
-/// A value that is taken out.
+/// A redacted value.
 pub(crate) type Secret = (Kind, String);
 
-/// A placeholder for each of them. Values of one shape keep their order.
+/// A placeholder for each value. Values of one shape keep their order.
 pub(crate) fn placeholders(secrets: &BTreeSet<Secret>) -> BTreeMap<Secret, String> {
     let mut next: BTreeMap<Secret, u64> = BTreeMap::new();
     let mut made = BTreeMap::new();
     for secret in secrets {
         let (kind, text) = secret;
         let number = next.entry((*kind, shape(*kind, text))).or_default();
-        // None of the values that are taken out may stand there again, as long as there are others.
+        // A placeholder must not be one of the redacted values, as long as there are others.
         let fresh = (*number..number.saturating_add(secrets.len() as u64 + 1))
             .map(|number| (number, make(*kind, text, number)))
             .find(|(_, made)| *kind == Kind::Flag || !secrets.contains(&(*kind, made.clone())));
@@ -26,7 +27,7 @@ pub(crate) fn placeholders(secrets: &BTreeSet<Secret>) -> BTreeMap<Secret, Strin
     made
 }
 
-/// Values of one shape are counted together.
+/// The shape of a value; values of one shape are counted together.
 fn shape(kind: Kind, text: &str) -> String {
     match kind {
         Kind::Bytes | Kind::Moment => text.len().to_string(),
@@ -34,7 +35,7 @@ fn shape(kind: Kind, text: &str) -> String {
     }
 }
 
-/// The placeholder of this number.
+/// The placeholder with this number.
 fn make(kind: Kind, text: &str, number: u64) -> String {
     match kind {
         Kind::Text => letters(text, number),
@@ -45,8 +46,8 @@ fn make(kind: Kind, text: &str, number: u64) -> String {
     }
 }
 
-/// Letters become letters that are hex digits too, and digits digits other than 0: code that reads numbers or identities still can. The
-/// number is in the last ones.
+/// Letters become letters that are also hex digits, and digits become digits other than 0, so that
+/// code that reads numbers or UUIDs still can. The number is in the last ones.
 fn letters(text: &str, mut number: u64) -> String {
     let is_plain = !text.chars().any(char::is_alphanumeric);
     let mut out: Vec<char> = text.chars().rev().collect();
@@ -63,7 +64,7 @@ fn letters(text: &str, mut number: u64) -> String {
     out.iter().rev().collect()
 }
 
-/// As many bytes, all 0 but the last.
+/// The same number of bytes, all 0 but the last ones.
 fn bytes(text: &str, number: u64) -> String {
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
     let count = (text.len() / 4 * 3).saturating_sub(padding);
@@ -77,7 +78,7 @@ fn bytes(text: &str, number: u64) -> String {
     String::from_utf8(out).expect("base 64 is text")
 }
 
-/// A number of as many digits before the point.
+/// A number with the same number of digits before the point.
 fn figure(text: &str, number: u64) -> String {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -85,7 +86,7 @@ fn figure(text: &str, number: u64) -> String {
     };
     let whole = digits.bytes().take_while(u8::is_ascii_digit).count();
     let is_whole = whole == digits.len();
-    // More digits than these are more than a `float` keeps.
+    // A `float` keeps no more digits than these.
     let count = if is_whole { whole } else { whole.min(15) };
     let counted = number.to_string();
     let whole = match count {

@@ -1,5 +1,5 @@
-//! What is taken out of a log before others see it. Rules find values; these are replaced wherever they stand in the log. It knows nothing of
-//! what runs do with them.
+//! Redaction of a log before other people see it. Rules find values; these are replaced wherever
+//! they occur in the log. It knows nothing of what runs do with them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +12,15 @@ use tiffany_records::json::compact;
 use tiffany_records::record::Record;
 use tiffany_records::redact::{Area, Kind, Leaf, Node, Place, Reach, Walk, kind_of, text_of};
 
-/// Rules by which values are taken out of a log.
+/// Rules for the values that are removed from a log.
 ///
-/// A rule is the name of a field wherever it stands in a value, the last names on the way to it, such as `customer.card` or `*.card`, or a JSON pointer into a
-/// record, such as `/input/customer/card`. Everything that is found there is replaced in the whole log by a placeholder of the same kind and shape. The same value has the same placeholder everywhere, also inside other
-/// texts; if it has fewer than four characters, only as a word. A run that only passes it on still fits. Where a value would be left, in the name of a step
-/// say, the run is not captured, unless [`leave`](Redaction::leave) allows it.
+/// A rule is the name of a field anywhere in a value, the last names of a path to it, such as
+/// `customer.card` or `*.card`, or a JSON pointer into a record, such as `/input/customer/card`.
+/// Each value found there is replaced in the whole log by a placeholder of the same kind and shape.
+/// Equal values have equal placeholders everywhere, also inside other texts; values with fewer than
+/// four characters are replaced there only as words. A run that only passes the values on still
+/// matches. If a value would be left, in the name of a step for example, the run is not captured,
+/// unless [`leave`](Redaction::leave) allows it.
 ///
 /// ```
 /// use tiffany::testing::Redaction;
@@ -29,34 +32,35 @@ use tiffany_records::redact::{Area, Kind, Leaf, Node, Place, Reach, Walk, kind_o
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Redaction {
-    /// As they were given.
+    /// The rules as they were given.
     rules: Vec<String>,
     places: Vec<Place>,
-    /// Where a value may stay.
+    /// The places where a value may stay.
     left: Vec<Place>,
 }
 
 impl Redaction {
-    /// Nothing is taken out.
+    /// Rules that redact nothing.
     pub fn new() -> Redaction {
         Redaction::default()
     }
 
-    /// Takes out what is found by this rule too.
+    /// Adds a rule.
     pub fn field(mut self, rule: &str) -> Result<Redaction, CaptureError> {
         self.places.push(parse(rule)?);
         self.rules.push(rule.to_owned());
         Ok(self)
     }
 
-    /// Allows a value that is taken out elsewhere to stay here: in a field of that name, or where a JSON pointer leads to, such as `/name` for what steps are called.
-    /// It is for the program's own text, which is not changed.
+    /// Allows a value that is redacted elsewhere to stay here: in a field with this name, or at a
+    /// JSON pointer, such as `/name` for the names of steps. This is for the program's own text,
+    /// which is not changed.
     pub fn leave(mut self, rule: &str) -> Result<Redaction, CaptureError> {
         self.left.push(parse(rule)?);
         Ok(self)
     }
 
-    /// Whether nothing is taken out.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -76,8 +80,9 @@ impl Redaction {
         self.rules.iter().zip(&self.places).map(one)
     }
 
-    /// Finds what the rules mean in these records, and what stands for it. A rule that finds nothing is an error: it may be a slip, and what it should have
-    /// found would be left.
+    /// Finds the values that the rules refer to in these records, and their placeholders. A rule
+    /// that finds nothing is an error: it may be a typing mistake, and the value it was meant to
+    /// find would be left.
     pub(crate) fn find<'a>(
         &self,
         records: impl Iterator<Item = LogLine<'a>>,
@@ -115,7 +120,7 @@ fn walk<'r, 'u>(places: &'r [Place], used: &'u mut BTreeSet<usize>) -> Walk<'r, 
     Walk { places, used, path: Vec::new(), reach: Reach::Values }
 }
 
-/// What a field of a record has in it; `None`: nothing of the program's data can be there.
+/// What kind of data a field of a record contains; `None` if it contains nothing of the program's.
 pub(crate) fn area_of(line: &LogLine<'_>, field: &str) -> Option<Area> {
     let record = Record::read(line);
     let call = match &record {
@@ -130,7 +135,7 @@ pub(crate) fn area_of(line: &LogLine<'_>, field: &str) -> Option<Area> {
         "error" if line.get("error").is_some_and(|json| json.starts_with('{')) => Some(Area::Error),
         "tables" => Some(Area::Tables),
         "key" | "id" => Some(Area::Words),
-        // What a step is called is in the program's text.
+        // The names of steps are in the program's text.
         "name" if call != Some("effect") => Some(Area::Words),
         _ => None,
     }
@@ -138,7 +143,7 @@ pub(crate) fn area_of(line: &LogLine<'_>, field: &str) -> Option<Area> {
 
 const NEXT: &str = "give the name of a field, or a JSON pointer into a record as `log --json` shows it, such as /input/card";
 
-/// What is replaced, and by what.
+/// The values to replace, with their placeholders.
 pub(crate) struct Found<'a> {
     redaction: &'a Redaction,
     by_value: BTreeMap<Secret, String>,
@@ -152,22 +157,22 @@ impl<'a> Found<'a> {
         Found { redaction, by_value, inside }
     }
 
-    /// What is taken out, and what stands for it.
+    /// The values with their placeholders.
     pub(crate) fn values(&self) -> &BTreeMap<Secret, String> {
         &self.by_value
     }
 
-    /// The same, inside of texts.
+    /// The values, for a search inside texts.
     pub(crate) fn inside(&self) -> &Inside {
         &self.inside
     }
 
-    /// Where a value may stay.
+    /// The places where a value may stay.
     pub(crate) fn may_stay(&self) -> &[Place] {
         &self.redaction.left
     }
 
-    /// A field of a record without what is taken out; `None` if there is nothing of it.
+    /// A field of a record after redaction; `None` if nothing in it is redacted.
     pub(crate) fn cleaned(
         &self,
         record: &LogLine<'_>,
@@ -196,12 +201,12 @@ impl<'a> Found<'a> {
         let known = |kind| self.by_value.get(&(kind, text.to_owned()));
         let cleaned = match (known(whole), &*node) {
             (Some(made), _) => made.clone(),
-            // Dates and bytes have no words in them.
+            // Dates and bytes contain no words.
             (None, Node::Text(_)) => match whole {
                 Kind::Moment | Kind::Bytes => self.inside.cleaned(text, Length::Long),
                 _ => self.inside.cleaned(text, Length::Any),
             },
-            // A text of digits can have become a number.
+            // A text of digits may have become a number.
             (None, _) => match known(Kind::Text) {
                 Some(made) => made.clone(),
                 None => return,

@@ -1,5 +1,5 @@
-//! A replay that halts at a record: where all that the log has up to there has happened, and nothing more than the turn in which it did. From
-//! there it can go on to a later one.
+//! A replay that halts at a record: everything that the log has up to there has happened, and
+//! nothing after the turn in which it did. From there it can continue to a later record.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ impl Runtime {
         self.start_again(history.chain(), history.decoded().clone(), Some(Halt::default()))
     }
 
-    /// Goes on from one record to a later one. A run that does not come there is forgotten.
+    /// Continues from one record to a later one. A run that does not get there is forgotten.
     pub(crate) fn travel_on(
         &mut self,
         id: RunId,
@@ -46,12 +46,12 @@ impl Runtime {
         halt.is_some_and(|halt| !halt.is_apart())
     }
 
-    /// What tasks have failed with so far.
+    /// The errors that tasks have failed with so far.
     pub(crate) fn failures(&mut self, id: RunId) -> BTreeMap<Tid, TaskError> {
         self.travelling(id).map(|replay| replay.failed.clone()).unwrap_or_default()
     }
 
-    /// The steps that wait for their answers, in words.
+    /// The steps that wait for their answers, as text.
     pub(crate) fn waiting_steps(&mut self, id: RunId) -> BTreeMap<CallRef, String> {
         let orders = self.travelling(id).into_iter().flat_map(|replay| &replay.orders);
         let steps = orders.filter_map(|order| match order {

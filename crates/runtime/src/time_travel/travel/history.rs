@@ -1,4 +1,4 @@
-//! The records of a run, read once and checked, and the decoded log that they are.
+//! The records of a run, read once and checked, and their decoded log.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use tiffany_records::record::{Record, TaskSpawn};
 pub(crate) struct History {
     chain: Chain,
     decoded: DecodedLog,
-    /// The lines, one after the other, and where each of them ends.
+    /// The lines, one after the other, and the end of each.
     text: String,
     lines: Vec<Line>,
     /// The lines of code that spawned tasks.
     spawned: BTreeMap<Tid, Site>,
 }
 
-/// A record as far as it is looked for.
+/// The parts of a record that are searched for.
 pub(crate) struct Line {
     end: usize,
     pub(crate) tid: Tid,
@@ -77,37 +77,38 @@ impl History {
         self.text.get(begin..end)
     }
 
-    /// The line of code that spawned a task, if the log has that.
+    /// The line of code that spawned a task, if the log has it.
     pub(crate) fn spawned_at(&self, tid: Tid) -> Option<&Site> {
         self.spawned.get(&tid)
     }
 
-    /// How many tasks there have been up to a record.
+    /// How many tasks were spawned up to a record.
     pub(crate) fn tasks(&self, seq: u64) -> u64 {
         let spawned = |line: &&Line| line.kind == Some(RecordType::TaskSpawn);
         1 + self.lines(0, seq).filter(spawned).count() as u64
     }
 
-    /// The lines after a record, to another one, that one included.
+    /// The lines after one record, up to and including another.
     pub(crate) fn lines(&self, after: u64, to: u64) -> impl Iterator<Item = &Line> {
         let after = usize::try_from(after).unwrap_or(usize::MAX);
         self.lines.iter().take(usize::try_from(to).unwrap_or(usize::MAX)).skip(after)
     }
 
-    /// The first record after this one that fits.
+    /// The first record after this one that matches.
     pub(crate) fn find(&self, after: u64, fits: impl Fn(&Line) -> bool) -> Option<u64> {
         let after = usize::try_from(after).ok()?;
         let found = self.lines.iter().skip(after).position(fits)?;
         Some((after + found) as u64 + 1)
     }
 
-    /// The failure that a run failed with: that of the task which the root's error comes from, or the root's own.
+    /// The failure that the run failed with: that of the task that the root's error comes from, or
+    /// the root's own.
     pub(crate) fn failure(&self) -> Option<u64> {
         let root = self.failure_of(Tid(1))?;
         let error = self.error_at(root);
         let source = error.as_ref().and_then(|error| {
             let first = self.failure_of(error.task()?.tid)?;
-            // An error may name a task that has failed with something else.
+            // An error may name a task that failed with another error.
             self.error_at(first).filter(|first| is_same(first, error)).map(|_| first)
         });
         Some(source.unwrap_or(root))
@@ -124,7 +125,7 @@ impl History {
     }
 }
 
-/// The task that a record tells the spawn of, and the line of that.
+/// The task whose spawn a record contains, and the line of it.
 fn spawn(spawn: &TaskSpawn<'_>) -> Option<(Tid, Site)> {
     let at = spawn.at?.owned();
     let (file, line) = at.rsplit_once(':')?;
@@ -132,7 +133,7 @@ fn spawn(spawn: &TaskSpawn<'_>) -> Option<(Tid, Site)> {
     Some((Tid(spawn.child?), at))
 }
 
-/// Whether one is the other, on its way from task to task.
+/// Whether two errors are the same one, on its way from task to task.
 fn is_same(a: &TaskError, b: &TaskError) -> bool {
     let what = |error: &TaskError| {
         (error.kind(), error.message().to_owned(), error.detail().map(str::to_owned))

@@ -1,5 +1,6 @@
-//! Time travel: a run as it was at any of its records. The run is replayed up to there, with what its log has for answers: no effect
-//! begins, nothing is written, and no code of its tasks is unwound when the traveller goes elsewhere.
+//! Time travel: a run as it was at any of its records. The run is replayed up to that record, with
+//! the answers of its log: no effect begins, nothing is written, and no code of its tasks is
+//! unwound when the position changes.
 
 pub(crate) mod halt;
 pub(crate) mod history;
@@ -19,7 +20,7 @@ use tiffany_log::{LogError, RealDisk, RunState, View};
 use tiffany_records::RunError;
 use tiffany_records::errors::{compacted, run_removed};
 
-/// A traveller through the records of one run.
+/// A replay of one run that can be moved to any of its records.
 ///
 /// ```
 /// # use tiffany::durable::{TimeTravel, step};
@@ -47,28 +48,29 @@ use tiffany_records::errors::{compacted, run_removed};
 pub struct TimeTravel {
     room: Runtime,
     history: History,
-    /// The replayed run, and the record it stands at. It only goes forwards.
+    /// The replayed run, and the record it is at. It only moves forwards.
     here: Option<(RunId, u64)>,
-    /// The lines that spawned the tasks it begins with.
+    /// The lines that spawned the tasks that the log begins with.
     first: BTreeMap<Tid, Site>,
-    /// What was seen on the way to where it stands, by record.
+    /// The moments seen on the way to the present position, by record.
     seen: BTreeMap<u64, Moment>,
 }
 
-/// So many records before the one that is asked for are looked at on the way, because the next step may be back; fewer where there are many
-/// tasks to look at.
+/// How many records before the target are looked at on the way, because the next move may be
+/// backwards; fewer if there are many tasks to look at.
 const BEFORE: u64 = 64;
 const TASKS_LOOKED_AT: u64 = 20_000;
 
 impl TimeTravel {
-    /// Goes to a run in a log directory, which may be in use. The builder has the functions of the program; its own log is not opened.
+    /// Opens a run in a log directory, which may be in use. The builder has the functions of the
+    /// program; its own log is not opened.
     pub fn open(program: Builder, dir: &Path, run: Uuid) -> Result<TimeTravel, RunError> {
         let view = View::open(Arc::new(RealDisk), dir)?;
         let room = program.without_log().build()?;
         TimeTravel::in_room(room, &view, run)
     }
 
-    /// The same with a runtime that has no log.
+    /// Opens a run of a view in a runtime without a log.
     pub fn in_room(room: Runtime, view: &View, run: Uuid) -> Result<TimeTravel, RunError> {
         if view.run(run).is_some_and(|entry| entry.state == RunState::Removed) {
             return Err(RunError::Failed(run_removed(run)));
@@ -96,7 +98,8 @@ impl TimeTravel {
         self.history.line(seq)
     }
 
-    /// The run as it was when this record was written. What a task did in the same turn as the record, it has done.
+    /// Moves to this record, and returns the run as it was when the record was written. Whatever a
+    /// task did in the same turn is included.
     pub fn seek(&mut self, seq: u64) -> Result<Moment, RunError> {
         if seq == 0 || seq > self.history.len() {
             let (run, records) = (self.history.run(), self.history.len());
@@ -124,7 +127,7 @@ impl TimeTravel {
         }
     }
 
-    /// A replay that stands before this record.
+    /// A replay that is before this record.
     fn set_out_for(&mut self, seq: u64) -> Result<(RunId, u64), RunError> {
         if let Some((id, at)) = self.here
             && at < seq
@@ -140,7 +143,7 @@ impl TimeTravel {
         Ok((id, 0))
     }
 
-    /// The run as it stands.
+    /// The run in its present state.
     fn look(&mut self, id: RunId, seq: u64) -> Moment {
         let failures = self.room.failures(id);
         let steps = self.room.waiting_steps(id);
@@ -148,7 +151,7 @@ impl TimeTravel {
         let language = self.room.settings.registry.language.as_deref();
         let mut sights = self.room.run_of(id).map_or_else(Vec::new, |run| run.sights(&step));
         for sight in &mut sights {
-            // What is over has no code any more that could tell its line.
+            // A task that has ended has no code that knows its line.
             let TaskInfo { label, state, .. } = &mut sight.info;
             if let Some(at) = self.spawned_at(label.tid).filter(|_| state.is_terminal()) {
                 label.spawned_at = at.clone();
@@ -158,7 +161,8 @@ impl TimeTravel {
         Moment::new(seq, line, sights, failures, language)
     }
 
-    /// The line that spawned a task, from the log, or from the code where the log begins with the task.
+    /// The line that spawned a task, from the log, or from the code if the log begins with the
+    /// task.
     fn spawned_at(&self, tid: Tid) -> Option<&Site> {
         self.history.spawned_at(tid).or_else(|| self.first.get(&tid))
     }
@@ -168,13 +172,14 @@ impl TimeTravel {
         self.history.find(after, |line| line.tid == tid)
     }
 
-    /// The record with which the run failed: the end of the task whose error it was, or that of its root. A failure that somebody caught is not
-    /// it.
+    /// The record with which the run failed: the end of the task whose error it was, or that of its
+    /// root. A failure that was handled does not count.
     pub fn failure(&self) -> Option<u64> {
         self.history.failure()
     }
 
-    /// Opens the debugger of the run's language at what a task failed with; `false` if there is none.
+    /// Opens the debugger of the run's language where a task failed; returns `false` if it has
+    /// none.
     pub fn post_mortem(&self, error: &TaskError) -> bool {
         let language = self.room.settings.registry.language.as_deref();
         language.is_some_and(|language| language.post_mortem(error))

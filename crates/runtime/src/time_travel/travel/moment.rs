@@ -1,4 +1,4 @@
-//! What a run looked like at a record, in words.
+//! The state of a run at a record, in display form.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Moment {
     pub record: u64,
     /// The record, as the log has it, with its line break.
     pub line: String,
-    /// All tasks that are known there, in the order of their numbers.
+    /// All tasks known at this record, ordered by number.
     pub tasks: Vec<TaskMoment>,
 }
 
@@ -36,11 +36,11 @@ pub struct TaskMoment {
     pub waits_for: Option<String>,
     /// The line of the call it waits in.
     pub waits_at: Option<Site>,
-    /// What it has stored, by key, as it is shown.
+    /// Its store, by key, with formatted values.
     pub store: Vec<(String, String)>,
-    /// The functions it is inside of, the innermost last, where its language has frames.
+    /// Its call stack, the innermost function last, if its language has one.
     pub frames: Vec<Frame>,
-    /// What it failed with.
+    /// The error it failed with.
     pub error: Option<TaskError>,
 }
 
@@ -75,7 +75,7 @@ impl Moment {
             }
         };
         let mut tasks: Vec<TaskMoment> = sights.into_iter().map(task).collect();
-        // A task that fails here may be forgotten already, if who waited for it has its error.
+        // A task that fails here may be forgotten already, if its waiter has received the error.
         let tid = LogLine::of_checked(line).map(|record| record.tid);
         if let Some((tid, error)) = tid.and_then(|tid| errors.remove_entry(&tid)) {
             let place = tasks.partition_point(|task| task.tid < tid);
@@ -126,7 +126,7 @@ fn word(state: TaskState) -> &'static str {
     }
 }
 
-/// A value as people read it.
+/// Formats a value for display.
 fn shown(value: &Value, language: Option<&dyn Language>) -> String {
     match value {
         Value::Unit => "()".into(),

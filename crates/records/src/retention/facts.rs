@@ -1,50 +1,51 @@
-//! What is known of the runs of a log, as far as a rule asks for it. A run that is over is looked at once: it changes no more.
+//! What retention rules need to know about the runs of a log. A finished run is read once, because it no longer changes.
 
 use std::collections::{HashMap, HashSet};
 
 use tiffany_kernel::{Time, Uuid};
 
-use crate::run_log::needed::{Needed, Parent, parent_of};
 use tiffany_log::{BlobHash, LogError, RunEntry, RunState, Stamp, View, blob_names};
-use tiffany_records::key::LogEnd;
-use tiffany_records::{Outcome, RunOutline};
 
-/// A run that is over.
+use super::needed::{NeededRuns, ParentRun, parent_of};
+use crate::key::LogEnd;
+use crate::outline::{Outcome, RunOutline};
+
+/// A finished run.
 #[derive(Clone, Debug)]
-pub(crate) struct Fact {
+pub(crate) struct FinishedRun {
     pub(crate) run: Uuid,
     pub(crate) id: String,
     pub(crate) outcome: Outcome,
     pub(crate) ended: Time,
-    /// How many bytes its file has, and the blobs it names if somebody wants to know.
+    /// The bytes of its file, and of the blobs that it names if a rule asks for them.
     pub(crate) bytes: u64,
     pub(crate) blobs: Option<u64>,
     pub(crate) is_compacted: bool,
 }
 
-/// All of them, and which of them forks need.
+/// All finished runs, and those that forks need.
 #[derive(Default)]
-pub(crate) struct Facts {
-    pub(crate) over: Vec<Fact>,
-    pub(crate) needed: Needed,
-    /// Runs that are over and can't be read.
+pub(crate) struct RetentionFacts {
+    pub(crate) over: Vec<FinishedRun>,
+    pub(crate) needed: NeededRuns,
+    /// Finished runs that cannot be read.
     pub(crate) damaged: Vec<(Uuid, LogError)>,
-    /// How many bytes the files of all runs have.
+    /// The bytes of the files of all runs.
     pub(crate) bytes: u64,
 }
 
-/// What was seen before.
+/// RetentionFacts about runs that were read earlier, so that each finished run is read once.
 #[derive(Default)]
-pub(crate) struct Memory {
-    seen: HashMap<Uuid, (LogEnd, Fact)>,
+pub struct FactCache {
+    seen: HashMap<Uuid, (LogEnd, FinishedRun)>,
     parents: HashMap<Uuid, Option<Uuid>>,
 }
 
-impl Memory {
-    /// Looks at all runs. With `blobs`, the sizes of what they name too.
-    pub(crate) fn look(&mut self, view: &View, blobs: bool) -> Result<Facts, LogError> {
+impl FactCache {
+    /// Reads all runs of a log; with `blobs`, the sizes of the blobs that they name too.
+    pub(crate) fn read(&mut self, view: &View, blobs: bool) -> Result<RetentionFacts, LogError> {
         let sizes = if blobs { view.blob_sizes()? } else { HashMap::new() };
-        let mut facts = Facts::default();
+        let mut facts = RetentionFacts::default();
         let mut unfinished = Vec::new();
         let mut seen = HashMap::new();
         for (run, entry) in view.runs() {
@@ -58,7 +59,7 @@ impl Memory {
                     let looked = match (known, view.refused(run)) {
                         (_, Some(error)) => Err(error.clone()),
                         (Some((_, fact)), None) => Ok(Some(fact)),
-                        (None, None) => Fact::of(view, run, &entry),
+                        (None, None) => FinishedRun::of(view, run, &entry),
                     };
                     let mut fact = match looked {
                         Ok(Some(fact)) => fact,
@@ -77,38 +78,39 @@ impl Memory {
             }
         }
         self.seen = seen;
-        facts.needed = Needed::by(unfinished, |run| match view.run(run).map(|entry| entry.state) {
-            None | Some(RunState::Removed) => Ok(None),
-            Some(_) => self.known_parent(view, run),
-        });
+        facts.needed =
+            NeededRuns::of(unfinished, |run| match view.run(run).map(|entry| entry.state) {
+                None | Some(RunState::Removed) => Ok(None),
+                Some(_) => self.known_parent(view, run),
+            });
         facts.over.sort_by_key(|fact| (fact.ended, fact.run));
         Ok(facts)
     }
 
-    /// The run that a run is a fork of; that never changes.
-    fn parent(&mut self, view: &View, run: Uuid) -> Parent {
+    /// Returns the run that a run is a fork of, which never changes.
+    fn parent(&mut self, view: &View, run: Uuid) -> ParentRun {
         let parent = self.known_parent(view, run)?;
         self.parents.insert(run, parent);
         Ok(parent)
     }
 
-    fn known_parent(&self, view: &View, run: Uuid) -> Parent {
+    fn known_parent(&self, view: &View, run: Uuid) -> ParentRun {
         match self.parents.get(&run) {
             Some(parent) => Ok(*parent),
-            None => parent_of(&**view.disk(), view.root(), run),
+            None => parent_of(view, run),
         }
     }
 }
 
-impl Fact {
-    /// `None`: it does not say how it ended.
-    fn of(view: &View, run: Uuid, entry: &RunEntry) -> Result<Option<Fact>, LogError> {
+impl FinishedRun {
+    /// Returns `None` if its log does not say how it ended.
+    fn of(view: &View, run: Uuid, entry: &RunEntry) -> Result<Option<FinishedRun>, LogError> {
         let outline = RunOutline::at(view, run, entry)?;
         if let Some(damage) = outline.damage {
             return Err(damage);
         }
         let (outcome, changed) = (outline.outcome, Stamp::parse(&outline.changed));
-        Ok(outcome.zip(changed).map(|(outcome, changed)| Fact {
+        Ok(outcome.zip(changed).map(|(outcome, changed)| FinishedRun {
             run,
             id: outline.id,
             outcome,
@@ -120,12 +122,12 @@ impl Fact {
     }
 }
 
-/// How many bytes the blobs have that a run names.
+/// Adds up the bytes of the blobs that a run names.
 fn blob_bytes(view: &View, run: Uuid, sizes: &HashMap<BlobHash, u64>) -> Result<u64, LogError> {
     let mut named = HashSet::new();
     let mut reader = view.reader(run)?;
     while let Some(record) = reader.next() {
-        // What is damaged is not removed by a rule either; what can be read counts.
+        // Rules do not remove damaged runs; the blobs named up to the damage count.
         let Ok(record) = record else { break };
         blob_names(record.json.as_bytes(), |hash| {
             named.insert(hash);

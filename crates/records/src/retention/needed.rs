@@ -1,35 +1,36 @@
 //! The runs that unfinished forks take answers from. They are neither removed nor compacted.
 
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+
+use serde::Deserialize;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
-use tiffany_log::{Disk, LogError, RunReader};
-use tiffany_records::record::Record;
-use tiffany_records::value::decode;
+use tiffany_log::{LogError, LogReader};
+
+use crate::record::Record;
+use crate::value::decode;
 
 /// The runs that unfinished forks take answers from.
 #[derive(Debug, Default)]
-pub(crate) struct Needed {
-    /// Each with forks that need it: all of its own, and one of theirs.
+pub struct NeededRuns {
+    /// Each run with forks that need it: all of its own, and one of theirs.
     forks: BTreeMap<Uuid, BTreeSet<Uuid>>,
     /// A run whose parent can't be read: any other run may be needed.
     unreadable: Option<Uuid>,
 }
 
 /// The run that a run is a fork of, if it is one. An error if its file doesn't tell.
-pub(crate) type Parent = Result<Option<Uuid>, LogError>;
+pub type ParentRun = Result<Option<Uuid>, LogError>;
 
-/// So many generations of forks are looked at, as when a fork asks its parents.
-const DEEPEST: usize = 64;
+/// How many generations of forks are followed, as when a fork asks its parents.
+const MAX_DEPTH: usize = 64;
 
-/// The run that a run is a fork of, from the first line of its file.
-pub(crate) fn parent_of(disk: &dyn Disk, root: &Path, run: Uuid) -> Parent {
+/// Reads the run that a run is a fork of, from its first line.
+pub fn parent_of(log: &dyn LogReader, run: Uuid) -> ParentRun {
     #[derive(Deserialize)]
     struct ForkOf {
         run: String,
     }
-    let mut reader = RunReader::open(disk, root, run, None)?;
+    let mut reader = log.lines(run, None)?;
     let fork = match reader.next() {
         Some(first) => match Record::read(&first?) {
             Record::RunStart(start) => match start.fork {
@@ -43,17 +44,17 @@ pub(crate) fn parent_of(disk: &dyn Disk, root: &Path, run: Uuid) -> Parent {
     fork.map(Some).ok_or_else(|| reader.ends_elsewhere())
 }
 
-impl Needed {
-    /// Looks for all runs from which unfinished runs take answers: their parents, the parents of these, and so on.
+impl NeededRuns {
+    /// Finds all runs from which unfinished runs take answers: their parents, the parents of these, and so on.
     /// `unfinished` has each such run with its parent; `parent_of` finds those of other runs.
-    pub(crate) fn by(
-        unfinished: impl IntoIterator<Item = (Uuid, Parent)>,
-        parent_of: impl Fn(Uuid) -> Parent,
-    ) -> Needed {
-        let mut needed = Needed::default();
+    pub fn of(
+        unfinished: impl IntoIterator<Item = (Uuid, ParentRun)>,
+        parent_of: impl Fn(Uuid) -> ParentRun,
+    ) -> NeededRuns {
+        let mut needed = NeededRuns::default();
         for (fork, mut parent) in unfinished {
             let mut child = fork;
-            for _ in 0..DEEPEST {
+            for _ in 0..MAX_DEPTH {
                 match parent {
                     Ok(Some(run)) => {
                         let forks = needed.forks.entry(run).or_default();
@@ -75,20 +76,20 @@ impl Needed {
         needed
     }
 
-    /// What needs a run, if something does.
-    pub(crate) fn get(&self, run: Uuid) -> Option<NeededBy> {
+    /// Returns what needs a run, if something does.
+    pub fn get(&self, run: Uuid) -> Option<NeededBy> {
         let fork = self.forks.get(&run).and_then(BTreeSet::first).copied().map(NeededBy::Fork);
         let other = self.unreadable.filter(|other| *other != run).map(NeededBy::Unreadable);
         fork.or(other)
     }
 
-    /// Unfinished forks that take answers from a run.
-    pub(crate) fn forks_of(&self, run: Uuid) -> BTreeSet<Uuid> {
+    /// Returns the unfinished forks that take answers from a run.
+    pub fn forks_of(&self, run: Uuid) -> BTreeSet<Uuid> {
         self.forks.get(&run).cloned().unwrap_or_default()
     }
 
-    /// An error if a run is needed.
-    pub(crate) fn check(&self, run: Uuid) -> Result<(), TaskError> {
+    /// Returns an error if a run is needed.
+    pub fn check(&self, run: Uuid) -> Result<(), TaskError> {
         match self.get(run) {
             None => Ok(()),
             Some(NeededBy::Fork(fork)) => {
@@ -105,17 +106,13 @@ impl Needed {
     }
 }
 
-pub(crate) fn not_over(run: Uuid) -> TaskError {
-    TaskError::new(ErrorKind::NotOver, format!("run {run} is not over"))
-}
-
-/// Why a run is kept that a rule or a command would take.
+/// Why a run is kept that a rule or a command would remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NeededBy {
-    /// This fork of it isn't over.
+    /// This fork of it is not finished.
     Fork(Uuid),
-    /// This run isn't over, or is the parent of such a run, and its log can't be read: it may be a fork.
+    /// This run is not finished, or is the parent of such a run, and its log cannot be read: it may be a fork.
     Unreadable(Uuid),
 }
 

@@ -1,18 +1,19 @@
-//! What rules would do to the runs of a log. Nothing is read or changed here.
+//! What retention rules would do to the runs of a log. Nothing is changed here.
 
-use crate::run_log::needed::NeededBy;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use tiffany_kernel::{TaskError, Time, Uuid};
 
-use super::facts::{Fact, Facts};
 use tiffany_log::{LogError, Stamp, View};
-use tiffany_records::Outcome;
-use tiffany_records::errors::log_failed;
-use tiffany_records::retention::Retention;
 
-/// What would be done.
+use super::facts::{FactCache, FinishedRun, RetentionFacts};
+use super::needed::NeededBy;
+use super::rule::Retention;
+use crate::errors::log_failed;
+use crate::outline::Outcome;
+
+/// What rules would do.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Plan {
@@ -20,17 +21,17 @@ pub struct Plan {
     pub remove: Vec<Candidate>,
     /// Runs that would be compacted.
     pub compact: Vec<Candidate>,
-    /// Runs that a rule would remove or compact, and that are kept because a fork needs them or may need them.
+    /// Runs that a rule would remove or compact and that are kept because a fork needs them or may need them.
     pub kept: Vec<Kept>,
-    /// Runs that are over and damaged. No rule removes or compacts them: they may be restored from a copy.
+    /// Finished runs that are damaged. No rule removes or compacts them: they may be restored from a copy.
     pub damaged: Vec<(Uuid, TaskError)>,
-    /// How many runs are over in all, and how many bytes the files of all runs have.
+    /// How many runs are finished in all.
     pub over: usize,
-    /// How many bytes the files of all runs have, those included that are not over.
+    /// The bytes of the files of all runs, including those that are not finished.
     pub bytes: u64,
 }
 
-/// A run that a rule is about.
+/// A run that a rule would remove or compact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
@@ -40,21 +41,21 @@ pub struct Candidate {
     pub id: String,
     /// How it ended.
     pub outcome: Outcome,
-    /// When.
+    /// When it ended.
     pub ended: Time,
-    /// How many bytes its file has.
+    /// The bytes of its file.
     pub bytes: u64,
     /// Why it is chosen.
     pub why: Why,
 }
 
 impl Candidate {
-    fn new(fact: &Fact, why: Why) -> Candidate {
-        let Fact { run, outcome, ended, bytes, .. } = *fact;
+    fn new(fact: &FinishedRun, why: Why) -> Candidate {
+        let FinishedRun { run, outcome, ended, bytes, .. } = *fact;
         Candidate { run, id: fact.id.clone(), outcome, ended, bytes, why }
     }
 
-    /// When it ended, as text: RFC 3339.
+    /// Returns when it ended, in RFC 3339.
     pub fn ended_text(&self) -> String {
         Stamp::from_unix_nanos(self.ended.as_nanos()).as_str().to_owned()
     }
@@ -73,7 +74,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// What it is called: `age`, `count` or `size`.
+    /// Returns `age`, `count` or `size`.
     pub fn word(self) -> &'static str {
         match self {
             Why::Age => "age",
@@ -83,7 +84,7 @@ impl Why {
     }
 }
 
-/// A run that is kept although a rule is against it.
+/// A run that a rule would remove or compact and that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kept {
@@ -94,8 +95,23 @@ pub struct Kept {
 }
 
 impl Plan {
+    /// What these rules would do now to the log in a view. With the same cache as last time, finished runs are not read
+    /// again, except those that would be removed, which are checked first.
+    pub fn of(
+        view: &View,
+        rules: &[Retention],
+        now: Time,
+        cache: &mut FactCache,
+    ) -> Result<Plan, TaskError> {
+        let blobs = rules.iter().any(|rule| rule.max_bytes.is_some());
+        let facts = cache.read(view, blobs).map_err(log_failed)?;
+        let mut plan = Plan::new(&facts, rules, now);
+        plan.keep_damaged(view, facts.damaged);
+        Ok(plan)
+    }
+
     /// What these rules say at this moment. A run that one of them removes is removed.
-    pub(crate) fn new(facts: &Facts, rules: &[Retention], now: Time) -> Plan {
+    fn new(facts: &RetentionFacts, rules: &[Retention], now: Time) -> Plan {
         let mut plan = Plan { over: facts.over.len(), bytes: facts.bytes, ..Plan::default() };
         let (mut removed, mut compacted, mut kept) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -117,8 +133,8 @@ impl Plan {
         plan
     }
 
-    /// Keeps the runs that are damaged. Every line of a run that would be removed is read for that.
-    pub(crate) fn keep_damaged(&mut self, view: &View, known: Vec<(Uuid, LogError)>) {
+    /// Keeps the runs that are damaged. Reads every line of each run that would be removed.
+    fn keep_damaged(&mut self, view: &View, known: Vec<(Uuid, LogError)>) {
         let mut damaged = known;
         self.remove.retain(|candidate| match check(view, candidate.run) {
             Ok(()) => true,
@@ -130,13 +146,13 @@ impl Plan {
         self.damaged = damaged.into_iter().map(|(run, error)| (run, log_failed(error))).collect();
     }
 
-    /// Whether there is nothing to do.
+    /// Whether the rules would do nothing.
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.compact.is_empty()
     }
 }
 
-/// Reads all lines of a run.
+/// Reads and checks all lines of a run.
 fn check(view: &View, run: Uuid) -> Result<(), LogError> {
     let mut reader = view.reader(run)?;
     while let Some(line) = reader.next() {
@@ -151,10 +167,15 @@ enum Fate {
     Compact,
 }
 
-/// What one rule says, whether a fork needs the run or not.
-fn judge<'a>(facts: &'a Facts, rule: &Retention, now: Time) -> Vec<(&'a Fact, Fate, Why)> {
-    let about: Vec<&Fact> = facts.over.iter().filter(|fact| rule.is_about(fact.outcome)).collect();
-    let age = |fact: &Fact| now.saturating_since(fact.ended);
+/// Applies one rule, whether a fork needs a run or not.
+fn judge<'a>(
+    facts: &'a RetentionFacts,
+    rule: &Retention,
+    now: Time,
+) -> Vec<(&'a FinishedRun, Fate, Why)> {
+    let about: Vec<&FinishedRun> =
+        facts.over.iter().filter(|fact| rule.is_about(fact.outcome)).collect();
+    let age = |fact: &FinishedRun| now.saturating_since(fact.ended);
     let mut judged = Vec::new();
     let mut rest = Vec::new();
     let too_many = rule.keep.map_or(0, |keep| about.len().saturating_sub(keep));
@@ -167,11 +188,12 @@ fn judge<'a>(facts: &'a Facts, rule: &Retention, now: Time) -> Vec<(&'a Fact, Fa
             rest.push(fact);
         }
     }
-    let is_compacted = |fact: &Fact| {
+    let is_compacted = |fact: &FinishedRun| {
         rule.compact_after.is_some_and(|after| age(fact) > after) && !fact.is_compacted
     };
     // What is compacted has next to nothing left; a fork's parent keeps what it has.
-    let size = |fact: &Fact| match is_compacted(fact) && facts.needed.get(fact.run).is_none() {
+    let size = |fact: &FinishedRun| match is_compacted(fact) && facts.needed.get(fact.run).is_none()
+    {
         true => 0,
         false => fact.bytes + fact.blobs.unwrap_or(0),
     };
@@ -194,11 +216,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::run_log::needed::Needed;
+    use crate::retention::needed::NeededRuns;
 
     /// Runs of 100 bytes, of which run n ended at second n.
-    fn facts(count: u64) -> Facts {
-        let over = (1..=count).map(|n| Fact {
+    fn facts(count: u64) -> RetentionFacts {
+        let over = (1..=count).map(|n| FinishedRun {
             run: Uuid(u128::from(n)),
             id: format!("run-{n}"),
             outcome: if n % 3 == 0 { Outcome::Failed } else { Outcome::Completed },
@@ -207,10 +229,10 @@ mod tests {
             blobs: None,
             is_compacted: false,
         });
-        Facts { over: over.collect(), bytes: 100 * count, ..Facts::default() }
+        RetentionFacts { over: over.collect(), bytes: 100 * count, ..RetentionFacts::default() }
     }
 
-    fn removed(facts: &Facts, rule: Retention) -> Vec<u128> {
+    fn removed(facts: &RetentionFacts, rule: Retention) -> Vec<u128> {
         let plan = Plan::new(facts, &[rule], Time::from_nanos(10_000_000_000));
         plan.remove.iter().map(|candidate| candidate.run.0).collect()
     }
@@ -251,7 +273,7 @@ mod tests {
     fn what_a_fork_needs_is_kept_and_named_and_others_go_in_its_place() {
         let mut facts = facts(4);
         let forks = [(Uuid(77), Ok(Some(Uuid(1))))];
-        facts.needed = Needed::by(forks, |_| Ok(None));
+        facts.needed = NeededRuns::of(forks, |_| Ok(None));
         let rule = Retention::new().max_bytes(200);
         let plan = Plan::new(&facts, &[rule], Time::from_nanos(10_000_000_000));
         let gone: Vec<u128> = plan.remove.iter().map(|one| one.run.0).collect();

@@ -1,0 +1,57 @@
+//! Reading the runs and the blobs of one log. Everybody outside this crate reads through [`LogReader`], so that lines
+//! may be kept elsewhere than in files. It changes nothing, and knows nothing of what a line means.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tiffany_kernel::Uuid;
+
+use super::blob::BlobHash;
+use super::disk::Disk;
+use super::error::LogError;
+use super::index::RunEntry;
+use super::run_reader::{RunReader, read_blob};
+use super::view::RunFile;
+
+/// Reads the runs and the blobs of one log.
+pub trait LogReader: Send + Sync {
+    /// Opens what is written of a run, for reads at any offset. While a process writes the run, this may lack its
+    /// last lines.
+    fn run_file(&self, run: Uuid) -> Result<RunFile, LogError>;
+
+    /// Reads a blob, and checks it.
+    fn blob(&self, hash: BlobHash) -> Result<Vec<u8>, LogError>;
+
+    /// Reads the lines of a run, one after the other. With an entry, exactly its lines are read, and it is an error if
+    /// they are not there; without one, all there are.
+    fn lines(&self, run: Uuid, end: Option<RunEntry>) -> Result<RunReader, LogError> {
+        match self.run_file(run) {
+            Err(LogError::Vanished { .. }) if end.is_none() => Err(LogError::UnknownRun(run)),
+            file => Ok(RunReader::of(file?, end)),
+        }
+    }
+}
+
+/// The files of a log, as they are at the moment of each read.
+#[derive(Clone)]
+pub struct LogFiles {
+    disk: Arc<dyn Disk>,
+    root: PathBuf,
+}
+
+impl LogFiles {
+    /// The log in a directory.
+    pub fn new(disk: Arc<dyn Disk>, root: &Path) -> LogFiles {
+        LogFiles { disk, root: root.to_path_buf() }
+    }
+}
+
+impl LogReader for LogFiles {
+    fn run_file(&self, run: Uuid) -> Result<RunFile, LogError> {
+        RunFile::open(&*self.disk, &self.root, run)
+    }
+
+    fn blob(&self, hash: BlobHash) -> Result<Vec<u8>, LogError> {
+        read_blob(&*self.disk, &self.root, hash)
+    }
+}
