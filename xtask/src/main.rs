@@ -8,6 +8,8 @@ mod prose;
 mod python;
 mod python_rows;
 mod rows;
+#[cfg(test)]
+mod source_rules;
 mod specification;
 mod test_files;
 

@@ -13,6 +13,7 @@ mod disk_full;
 mod durable_continue;
 mod durable_control;
 mod durable_divergence;
+mod durable_doubts;
 mod durable_effects;
 mod durable_golden;
 mod durable_holds;

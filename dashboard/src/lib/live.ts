@@ -13,13 +13,13 @@ export interface Listener {
 }
 
 const FIRST_DELAY_MS = 250;
-const LONGEST_DELAY_MS = 8000;
+const MAX_DELAY_MS = 8000;
 /** More than this in one frame is more than a page can show. The rest counts as lost. */
-const MOST_WAITING = 20_000;
+const MAX_WAITING = 20_000;
 
 /** How long to wait before the attempt of that number; `random` is between 0 and 1. */
 export function delay(attempt: number, random: number): number {
-  const most = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt);
+  const most = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt);
   return most / 2 + (most / 2) * random;
 }
 
@@ -118,7 +118,7 @@ export class Live {
     } else if ('event' in told) {
       this.#next = Math.max(this.#next ?? 0, told.event.seq + 1);
       this.#waiting.push(told.event);
-      if (this.#waiting.length > MOST_WAITING) this.#dropped += this.#waiting.splice(0, MOST_WAITING / 2).length;
+      if (this.#waiting.length > MAX_WAITING) this.#dropped += this.#waiting.splice(0, MAX_WAITING / 2).length;
       this.#flushSoon();
     }
   }

@@ -6,7 +6,7 @@ import { pagesOf, type Range } from './virtual';
 
 const PAGE = 200;
 /** Pages that are kept; the ones that were seen longest ago go first. */
-const MOST_PAGES = 60;
+const MAX_PAGES = 60;
 
 export class RecordList {
   last = $state(0);
@@ -101,7 +101,7 @@ export class RecordList {
       this.#pages.set(page, there);
     }
     for (const page of this.#pages.keys()) {
-      if (this.#pages.size <= MOST_PAGES) break;
+      if (this.#pages.size <= MAX_PAGES) break;
       this.#pages.delete(page);
     }
   }

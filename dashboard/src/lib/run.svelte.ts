@@ -24,8 +24,8 @@ export interface Shown {
   cut: number;
 }
 
-export const MOST_LINES = 5000;
-const MOST_PROGRESS = 2000;
+export const MAX_LINES = 5000;
+const MAX_PROGRESS = 2000;
 const SHOWN_STAGES = new Set(['Log', 'Output', 'WaitingForLLM', 'PreviewingPatch', 'CommittingPatch', 'Idle']);
 
 /** The line that an event is, if it is one of what a run shows. */
@@ -149,14 +149,14 @@ export class RunView {
       } else isOnlyShown = false;
     }
     for (const tid of progress.keys()) {
-      if (progress.size <= MOST_PROGRESS) break;
+      if (progress.size <= MAX_PROGRESS) break;
       progress.delete(tid);
     }
     this.progress = progress;
     if (lines.length > 0) {
       const all = [...this.lines, ...lines];
-      this.gone += Math.max(0, all.length - MOST_LINES);
-      this.lines = all.length > MOST_LINES ? all.slice(-MOST_LINES) : all;
+      this.gone += Math.max(0, all.length - MAX_LINES);
+      this.lines = all.length > MAX_LINES ? all.slice(-MAX_LINES) : all;
     }
     if (!isOnlyShown) this.#reader.poke();
   }

@@ -4,7 +4,7 @@ import { by, parse, ratePerSecond, sum, type Reading } from './metrics';
 import type { Doubt, Problem, Status, StuckTasks } from './types';
 
 export const EVERY_MS = 2000;
-export const MOST_POINTS = 90;
+export const MAX_POINTS = 90;
 
 export interface Point {
   at: number;
@@ -65,7 +65,7 @@ export class SystemView {
       if (this.#isStopped) return;
       const now = performance.now();
       const reading = parse(text);
-      this.points = [...this.points, pointOf(reading, now)].slice(-MOST_POINTS);
+      this.points = [...this.points, pointOf(reading, now)].slice(-MAX_POINTS);
       if (now - (this.#older.at(-1)?.at ?? -Infinity) > 20_000) this.#older = [...this.#older, { at: now, reading }].slice(-4);
       this.before = this.#older[0] && this.#older[0].reading !== reading ? this.#older[0].reading : null;
       this.reading = reading;
