@@ -661,7 +661,7 @@ fn steps_that_are_cut_off_after_the_log_has_failed_are_not_passed_over() {
     let limits = "trap '' XFSZ; ulimit -f 256; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", limits]).arg(orders()).args(["--dir", "orders", "serve", "--json"]);
-    command.args(FREE).args(["--grace", "1s"]).current_dir(&home.0);
+    command.args(FREE).args(["--grace", "4s"]).current_dir(&home.0);
     let mut served = Served::by(command);
     served.ask("POST", "/api/v1/runs", r#"{"function":"pay","id":"p","input":600000}"#);
     home.wait_for("p", "EffectStart");
