@@ -70,7 +70,7 @@ pub use json::{end_of_value, parse_base64, parse_string, push_base64, push_strin
 pub use line::{Chain, LINE_VERSION, Line, RecordType};
 pub use lock::LockTerm;
 pub use lock::let_go_soon;
-pub use lock::{Holder, holder, lasting_holder};
+pub use lock::{Holder, file_holder, holder, lasting_holder};
 pub use log_reader::{LogFiles, LogReader};
 pub use observe::{Commit, CommitObserver};
 pub use read::{BlobForm, Broken, Checker, Flaw, LogLine, Payload, Reader};

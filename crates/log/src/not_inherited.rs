@@ -98,6 +98,12 @@ impl<T: AsRawFd> Deref for NotInherited<T> {
     }
 }
 
+impl<T: AsRawFd + std::fmt::Debug> std::fmt::Debug for NotInherited<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("NotInherited").field(&*self.inner).finish()
+    }
+}
+
 impl<T: AsRawFd> Drop for NotInherited<T> {
     fn drop(&mut self) {
         let _change = Change::begin();
