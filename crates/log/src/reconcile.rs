@@ -67,13 +67,20 @@ impl Applier {
             return self.keep_newer(&found, plan.entry.state, recovery);
         }
         let (content, bad) = gather(segments, plan, &tail)?;
-        let is_replaced = has_all && (is_newer || plan.replaces(head));
-        // What is left of a finished run may have been written over its old file, which is longer.
-        let is_whole =
-            has_all && plan.entry.generation > 1 && plan.entry.state == RunState::Finished;
+        let is_leftover = has_all && plan.is_leftover(&tail, &content);
+        let replaces = has_all && (is_newer || plan.replaces(head));
+        // With a damaged first line nobody knows which generation the file is of.
+        let is_unknown = replaces && !head.is_some_and(|head| head.is_good) && !is_leftover;
+        let is_unexplained = is_unknown && !plan.explains(segments, &tail, &content)?;
+        let is_replaced = replaces && !is_unexplained;
         let refusal = match self.misfit(run, plan, (file.as_deref(), head), bad)? {
-            None if !is_replaced && !is_whole && !tail.starts_with(&content) => {
-                plan.conflict(run, &tail, &content)
+            None if is_unexplained => {
+                Some(missing_from(run, &path, file.as_deref(), tail.len() as u64)?)
+            }
+            None if !is_replaced && !tail.starts_with(&content) => {
+                // Lines of the old file behind those that were written over it belong to no other life.
+                let len = if is_leftover { good_bytes(&tail, run) } else { tail.len() };
+                plan.conflict(run, &tail[..len], &content)
             }
             other => other,
         };
@@ -99,7 +106,7 @@ impl Applier {
         self.handles.put(run, Arc::clone(&file));
         let found = Compared { run, path: &path, file: &*file };
         match tail.get(content.len()..).unwrap_or_default() {
-            beyond if is_whole => self.cut(&found, plan.entry.len, beyond.len(), recovery),
+            beyond if is_leftover => self.cut(&found, plan.entry.len, beyond.len(), recovery),
             beyond => self.look_beyond(&found, beyond, recovery),
         }
     }
@@ -405,12 +412,50 @@ impl Applier {
 }
 
 impl Plan {
-    /// Whether the file is of an earlier generation than the one that begins here, however a crash left it.
+    /// Whether the file is of an earlier generation than the one that begins here, or may be.
     fn replaces(&self, head: Option<Head>) -> bool {
         match head {
             Some(head) if head.is_good => head.generation < self.entry.generation,
             _ => self.begins_generation(),
         }
+    }
+
+    /// Whether the file is the old one of a run that was finished, and what is left of the run was being written over
+    /// it, see [`Applier::overwrite`]. The old file then still has its end, or was cut already.
+    fn is_leftover(&self, tail: &[u8], content: &[u8]) -> bool {
+        let old = &self.replaced;
+        let ends_alike = || tail.ends_with(format!(",\"crc\":\"{:08x}\"}}\n", old.crc).as_bytes());
+        old.state == RunState::Finished
+            && old.generation < self.entry.generation
+            && ((tail.len() as u64 == old.len && ends_alike()) || tail.len() == content.len())
+    }
+
+    /// Whether each line in a file whose first line is damaged is known from the commit log: then a crash left the file
+    /// so, and nothing in it is lost when it is replaced. Pages that never reached the disk are zeros.
+    fn explains(
+        &self,
+        segments: &[Segment],
+        tail: &[u8],
+        content: &[u8],
+    ) -> Result<bool, LogError> {
+        if !has_lines(tail) {
+            return Ok(true);
+        }
+        let mut known = self.read_earlier(segments)?;
+        known.push((0, content.to_vec()));
+        let is_known = |(at, byte): (usize, &u8)| {
+            let has = |(from, bytes): &(usize, Vec<u8>)| {
+                at.checked_sub(*from).and_then(|at| bytes.get(at)) == Some(byte)
+            };
+            *byte == 0 || known.iter().any(has)
+        };
+        let mut lines = tail.split_inclusive(|byte| *byte == b'\n');
+        let mut from = 0;
+        Ok(lines.all(|line| {
+            let at = from;
+            from += line.len();
+            !has_lines(line) || line.iter().enumerate().all(|(to, byte)| is_known((at + to, byte)))
+        }))
     }
 
     /// Why the file and the commit log cannot both be of this run, if that is so: the file has lines that follow each
@@ -421,6 +466,13 @@ impl Plan {
         let record = self.first_seq() + before as u64;
         Some(LogError::Mismatch { run, record, offset: self.start() + at as u64 })
     }
+}
+
+/// How many bytes the lines have that follow each other from the first line on.
+fn good_bytes(bytes: &[u8], run: Uuid) -> usize {
+    let mut reader = Reader::new(bytes, Some(run));
+    while let Some(Ok(_)) = reader.next() {}
+    reader.checker().offset() as usize
 }
 
 pub(super) fn open_if_there(

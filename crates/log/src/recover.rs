@@ -137,6 +137,10 @@ pub(super) struct Plan {
     base: RunEntry,
     pub(super) entry: RunEntry,
     pieces: Vec<Piece>,
+    /// The pieces of earlier generations.
+    earlier: Vec<Piece>,
+    /// Where the run stood before the generation that begins here.
+    pub(super) replaced: RunEntry,
 }
 
 impl Plan {
@@ -163,6 +167,18 @@ impl Plan {
     pub(super) fn starts_elsewhere(&self) -> bool {
         let start = self.start();
         start > 0 && (self.base.generation != self.entry.generation || self.base.len != start)
+    }
+
+    /// The lines of earlier generations, and where in their files they were. Damaged ones are among them.
+    pub(super) fn read_earlier(
+        &self,
+        segments: &[Segment],
+    ) -> Result<Vec<(usize, Vec<u8>)>, LogError> {
+        let read = |piece: &Piece| {
+            let lines = read_part(&segments[piece.segment], piece.at, piece.part.len)?;
+            Ok((piece.offset as usize, lines))
+        };
+        self.earlier.iter().map(read).collect()
     }
 
     pub(super) fn crc_before(&self) -> u32 {
@@ -406,7 +422,8 @@ impl Applier {
                     }
                     let plan = plans.entry(*run).or_insert_with(|| self.plan_for(*run));
                     if *offset == 0 {
-                        plan.pieces.clear();
+                        plan.replaced = plan.entry;
+                        plan.earlier.append(&mut plan.pieces);
                     }
                     if plan.entry.state == RunState::Finished {
                         self.note_unread_unerased(*run);
@@ -440,7 +457,8 @@ impl Applier {
     fn plan_for(&self, run: Uuid) -> Plan {
         let known = self.runs.get(&run).map(|known| known.entry);
         let entry = known.unwrap_or_else(|| RunEntry::unborn(run));
-        Plan { base: entry, entry, pieces: Vec::new() }
+        let (pieces, earlier) = (Vec::new(), Vec::new());
+        Plan { base: entry, entry, pieces, earlier, replaced: RunEntry::unborn(run) }
     }
 
     fn mend_blob(
