@@ -22,6 +22,9 @@ pub enum LockTerm {
     /// Not at all: another process has it and goes on writing. What that puts behind the end of what was read is
     /// left out, so that all runs are seen at one moment.
     NotTaken,
+    /// Not at all: another process has it. What that puts behind the end of what was read is taken in, but no file is
+    /// read as a whole for it: whether a run has finished meanwhile is left open.
+    Observed,
 }
 
 /// The note of this process: `{"pid":1,"host":"a","started":"…"}`, and `"brief":true` if it keeps the lock only for

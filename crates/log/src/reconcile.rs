@@ -244,6 +244,10 @@ impl Applier {
         if self.term == LockTerm::NotTaken {
             return Ok(());
         }
+        if self.term == LockTerm::Observed {
+            let beyond = read_from(file, entry.len).doing("read", path)?;
+            return self.look_beyond(found, &beyond, recovery);
+        }
         let bytes = read_from(file, 0).doing("read", path)?;
         let (known, beyond) = bytes.split_at((entry.len as usize).min(bytes.len()));
         let mut reader = Reader::new(known, Some(run));
@@ -283,7 +287,7 @@ impl Applier {
 
     /// Whether a run is over whose file has more than the commit log.
     fn state_after(&self, found: &Compared<'_>, entry: RunEntry) -> Result<RunState, LogError> {
-        if entry.state != RunState::Live {
+        if entry.state != RunState::Live || self.term == LockTerm::Observed {
             return Ok(entry.state);
         }
         let bytes = read_from(found.file, 0).doing("read", found.path)?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tiffany_kernel::Uuid;
 
@@ -26,6 +26,9 @@ use super::writer::Writer;
 /// How often a log that changes meanwhile is read again.
 const TRIES: usize = 40;
 const PAUSE: Duration = Duration::from_millis(10);
+/// After this time a view is taken as it is, although the log changed while it was read: some runs may be shown as they
+/// stood a moment earlier.
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// What is in a log, at one moment.
 ///
@@ -69,7 +72,7 @@ pub struct View {
 impl View {
     /// Looks at the log in a directory, which must be there.
     pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
-        View::open_with(disk, root, Scope::All, |_| LockTerm::Lasting)
+        View::open_with(disk, root, Scope::All, beside)
     }
 
     /// Looks at a few runs only, which are chosen by their UUIDs, whether the log knows them or not. It is given all
@@ -94,7 +97,7 @@ impl View {
         root: &Path,
         choose: &dyn Fn(&mut dyn Iterator<Item = Uuid>) -> Vec<Uuid>,
     ) -> Result<View, LogError> {
-        View::open_with(disk, root, Scope::Chosen(choose), |_| LockTerm::Lasting)
+        View::open_with(disk, root, Scope::Chosen(choose), beside)
     }
 
     /// The same; if the index or the commit log is damaged, it is the files of the runs alone, and that damage is told.
@@ -143,7 +146,7 @@ impl View {
         {
             return Err(LogError::io("look into", root, &error));
         }
-        let mut tries = 0;
+        let (mut tries, began) = (0, Instant::now());
         loop {
             tries += 1;
             // A process that writes reuses segments once they are in the index, so what was read counts only if the
@@ -160,7 +163,9 @@ impl View {
             };
             // Damage does not go away by looking again; what a writer just does, does.
             let patience = if is_still && !is_locked(&seen, root) { 1 } else { TRIES };
-            if !again || tries >= patience {
+            let is_late = began.elapsed() >= SETTLE_TIMEOUT;
+            let is_readable = seen.as_ref().is_ok_and(|view| view.refused.is_empty());
+            if !again || tries >= patience || (is_late && is_readable) {
                 return seen;
             }
             std::thread::sleep(PAUSE);
@@ -395,6 +400,14 @@ fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> Run
     match len > entry.len {
         true => RunEntry { len, seq: entry.seq + 1, ..*entry },
         false => *entry,
+    }
+}
+
+/// How a log is looked at that may have an owner.
+fn beside(holder: Option<&Holder>) -> LockTerm {
+    match holder {
+        Some(_) => LockTerm::Observed,
+        None => LockTerm::Lasting,
     }
 }
 

@@ -80,5 +80,6 @@ mod wal_lines;
 mod wal_restore;
 mod wal_thread;
 mod wal_view;
+mod wal_view_beside;
 mod watchdog;
 mod watched_or_not;
