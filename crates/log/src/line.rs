@@ -7,6 +7,7 @@ use tiffany_kernel::{Tid, Uuid};
 
 use super::batch::Batch;
 use super::blob::BlobHash;
+use super::blob_total::BlobTotal;
 use super::json::{
     hex32, is_plain, push_base64, push_i64, push_on_one_line, push_string, push_u64,
 };
@@ -119,6 +120,8 @@ pub struct Chain {
     crc: u32,
     /// How many bytes its lines have, as far as that is known.
     bytes: u64,
+    /// The blobs that its lines name, as far as that is known.
+    blobs: Option<Box<BlobTotal>>,
 }
 
 /// Where a log stands is the same, whatever is known of its length.
@@ -149,13 +152,21 @@ impl Chain {
         piece[..BEFORE.len()].copy_from_slice(BEFORE);
         piece[BEFORE.len()..BEFORE.len() + 36].copy_from_slice(text.as_bytes());
         piece[BEFORE.len() + 36..].copy_from_slice(AFTER);
-        Chain { run, piece, generation, seq, crc, bytes: 0 }
+        Chain { run, piece, generation, seq, crc, bytes: 0, blobs: None }
     }
 
     /// The beginning of the run's next generation, which replaces this one.
     pub fn next_generation(&self) -> Chain {
         let generation = self.generation + 1;
-        Chain { generation, seq: 0, crc: seed(self.run, generation), ..self.clone() }
+        Chain {
+            generation,
+            seq: 0,
+            crc: seed(self.run, generation),
+            piece: self.piece,
+            bytes: 0,
+            blobs: None,
+            run: self.run,
+        }
     }
 
     /// The run.
@@ -190,6 +201,18 @@ impl Chain {
     /// How many bytes its lines have, as far as that is known.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The same with lines that name these blobs.
+    #[must_use]
+    pub fn with_blobs(self, blobs: BlobTotal) -> Chain {
+        let blobs = (blobs.bytes() > 0).then(|| Box::new(blobs));
+        Chain { blobs, ..self }
+    }
+
+    /// How many bytes the blobs have that its lines name, as far as that is known.
+    pub fn blob_bytes(&self) -> u64 {
+        self.blobs.as_ref().map_or(0, |blobs| blobs.bytes())
     }
 
     pub(crate) fn went_on(&mut self, seq: u64, crc: u32) {
@@ -450,6 +473,7 @@ impl<'a> Line<'a> {
     }
 
     fn blob_name(&mut self, field: &str, hash: BlobHash, len: usize, form: &str) {
+        self.chain.blobs.get_or_insert_default().add(hash, len as u64);
         let out = self.name(field);
         out.extend_from_slice(b"{\"$blob\":\"");
         hash.push_to(out);

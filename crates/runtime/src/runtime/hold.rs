@@ -96,7 +96,7 @@ impl Runtime {
             tasks: run.live_tasks() as u64,
             calls: run.calls_made(),
             records: chain.seq(),
-            log_bytes: chain.bytes(),
+            log_bytes: chain.bytes().saturating_add(chain.blob_bytes()),
             memory_bytes: holding.measured.1.max(charged),
         })
     }

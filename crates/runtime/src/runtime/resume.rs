@@ -231,7 +231,7 @@ impl Runtime {
         let settled = snapshot.iter().flat_map(|snapshot| snapshot.promises());
         let settled = settled.filter(|(_, is_settled)| *is_settled);
         let durable_state = DurableState {
-            journal: Journal::new(chain.clone()),
+            journal: Journal::new(chain.clone().with_blobs(decoded.blobs.clone())),
             beginning: Beginning::read(
                 &beginning,
                 self.settings.registry.name(&beginning.function),

@@ -11,7 +11,7 @@ use crate::run_log::earlier::Continued;
 use crate::run_log::hold::HoldState;
 use crate::run_log::replay::halt::Means;
 use crate::run_log::snapshot::Snapshot;
-use tiffany_log::{Fields, LogError, LogLine, Payload, Redactor, Stamp};
+use tiffany_log::{BlobTotal, Fields, LogError, LogLine, Payload, Redactor, Stamp};
 use tiffany_records::call_words::call_shown;
 use tiffany_records::key::{Key, Number, Received};
 use tiffany_records::record::{
@@ -183,6 +183,8 @@ pub struct DecodedLog {
     pub(crate) is_compacted: bool,
     /// Whether it is held.
     pub(crate) hold: HoldState,
+    /// The blobs that it names.
+    pub(crate) blobs: BlobTotal,
     /// How the root had ended.
     pub outcome: Option<Result<String, TaskError>>,
 }
