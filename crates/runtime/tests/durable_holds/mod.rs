@@ -4,6 +4,7 @@ mod deaths;
 mod ends;
 mod inbox;
 mod log_size;
+mod queues;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
