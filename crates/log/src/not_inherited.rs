@@ -84,6 +84,11 @@ impl<T: AsRawFd> NotInherited<T> {
         NotInherited { fd, inner: ManuallyDrop::new(inner) }
     }
 
+    /// What is open, to be changed. It must stay the same descriptor.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+
     /// Whether this process opened it. False in a child, which has `/dev/null` instead.
     pub fn is_ours(&self) -> bool {
         mark(self.fd, |word, bit| word.load(Ordering::SeqCst) & bit) != 0

@@ -2,6 +2,7 @@
 
 mod bare;
 pub(crate) mod change;
+mod connection;
 mod door;
 mod head;
 mod peers;
