@@ -162,6 +162,15 @@ impl App {
 
     /// Asks the runtime, without a thread. What changes something is in the audit before it is asked.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answer, Problem> {
+        self.ask_within(self.limits.answer_time, request).await
+    }
+
+    /// The same, with a time of its own in which the answer must come.
+    pub(crate) async fn ask_within(
+        &self,
+        patience: Duration,
+        request: Request,
+    ) -> Result<Answer, Problem> {
         let runtime = self.runtime()?;
         let busy = |_| DaemonError::Busy(Crowd::Requests, self.limits.waiting);
         let _waits = self.waiting.try_acquire().map_err(busy)?;
@@ -170,7 +179,6 @@ impl App {
         }
         let (tell, told) = oneshot::channel();
         runtime.ask(request, move |answer| drop(tell.send(answer)));
-        let patience = self.limits.answer_time;
         match tokio::time::timeout(patience, told).await {
             // The loop had not begun it when the daemon was told to end.
             Ok(Ok(Err(error)))

@@ -228,14 +228,19 @@ impl LogThread {
     }
 
     /// Waits until the files of the runs have everything that was handed in so far. For readers of files that are being
-    /// written.
-    pub fn catch_up(&self) {
+    /// written. An error if the log has failed: then the files may lack something, and what was handed in may not be
+    /// durable.
+    pub fn catch_up(&self) -> Result<(), LogError> {
         let mut queue = self.shared.queue.lock();
         queue.reading = true;
         queue.read_up_to = queue.last;
         self.shared.for_log.notify_one();
         while queue.reading && queue.failed.is_none() {
             self.shared.for_reader.wait(&mut queue);
+        }
+        match &queue.failed {
+            Some(first) if queue.reading => Err(LogError::Poisoned(Arc::clone(first))),
+            _ => Ok(()),
         }
     }
 

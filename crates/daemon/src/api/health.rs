@@ -24,10 +24,14 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
         Phase::Starting => Some(json!("runs are being brought back")),
         Phase::Draining | Phase::Closing => Some(json!("the daemon is ending")),
         // Machines ask this again and again: nothing is listed for it.
-        Phase::Ready => match app.ask(Request::Health).await {
-            Ok(_) => check_audit(&app).await.err().map(|error| Problem::from(error).json()),
-            Err(problem) => Some(problem.json()),
-        },
+        Phase::Ready => {
+            let patience = READY_TIMEOUT.min(app.limits.answer_time);
+            match tokio::join!(app.ask_within(patience, Request::Health), check_audit(&app)) {
+                (Ok(_), Ok(())) => None,
+                (Err(problem), _) => Some(problem.json()),
+                (_, Err(error)) => Some(Problem::from(error).json()),
+            }
+        }
     };
     match why {
         None => axum::Json(json!({ "status": "ready" })).into_response(),
@@ -38,15 +42,16 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
     }
 }
 
-/// How long the audit may take before the daemon counts as not ready.
-const AUDIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the loop and the audit may take before the daemon counts as not ready. Most probes wait for two seconds at
+/// least.
+const READY_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// An error if the audit cannot be written, or not soon.
 async fn check_audit(app: &App) -> Result<(), AuthError> {
     let audit = Arc::clone(&app.audit);
-    let checked = tokio::time::timeout(AUDIT_TIMEOUT, at_leisure(move || audit.check())).await;
+    let checked = tokio::time::timeout(READY_TIMEOUT, at_leisure(move || audit.check())).await;
     checked.unwrap_or_else(|_| {
-        let why = format!("it has been locked or busy for {AUDIT_TIMEOUT:?}");
+        let why = format!("it has been locked or busy for {READY_TIMEOUT:?}");
         Err(AuthError::Audit { file: app.dir.join(AUDIT), why })
     })
 }
