@@ -3,6 +3,7 @@
 
 mod agent;
 pub(crate) mod attempt;
+mod blocked_call;
 pub(crate) mod control;
 mod elsewhere;
 pub(crate) mod forks;
