@@ -10,6 +10,7 @@ mod events;
 mod forking;
 mod generations;
 mod history;
+mod injected_faults;
 mod keeping;
 mod kit;
 mod live;
