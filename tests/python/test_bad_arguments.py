@@ -203,7 +203,7 @@ OTHERS: list[tuple[Callable[[], Any], str]] = [
     (lambda: Queue(starts=3, per=0), "`per` of a Queue is more than 0 seconds"),
     (lambda: Backoff(first=-1), "`first` of a Backoff is a number of seconds from 0 on"),
     (lambda: Backoff(factor=-1), "`factor` of a Backoff is 0 or more, not -1"),
-    (lambda: Backoff(jitter=2), "`jitter` of a Backoff is a part, from 0 to 1, not 2"),
+    (lambda: Backoff(jitter=2), "`jitter` of a Backoff is a fraction from 0 to 1, not 2"),
     (lambda: Backoff(max=float("nan")), "`max` of a Backoff is a number of seconds from 0 on"),
 ]
 core_step: Any = step

@@ -131,7 +131,7 @@ fn greet(serving: &Serving, json: bool) {
     }
     let (live, stand_still) = (status.live, status.paused.len());
     print(&format!("serving {} as process {}", serving.dir().display(), status.pid));
-    print(&format!("  http    {0}  ({0}/docs shows what can be asked)", serving.url()));
+    print(&format!("  http    {0}  (API documentation: {0}/docs)", serving.url()));
     print(&format!("  socket  {}", socket.display()));
     print(&format!("  runs    {live} live, {stand_still} paused"));
     for one in paused.take(MANY) {

@@ -387,7 +387,7 @@ fn who_listens_where_nobody_can_get_in_is_told_so() {
     let served = Served::start(&home, &orders(), &config);
     let warning = served.said["warnings"][0].as_str().unwrap();
     assert!(
-        warning.contains("nobody can get in yet") && warning.contains("token add"),
+        warning.contains("no client has access yet") && warning.contains("token add"),
         "{warning}"
     );
     drop(served);

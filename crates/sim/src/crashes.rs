@@ -443,7 +443,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What was wrong, and how to see it again.
+/// A failed simulation: what was wrong, and how to repeat it.
 #[derive(Clone)]
 pub struct Failure {
     /// The simulation.

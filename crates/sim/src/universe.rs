@@ -316,7 +316,7 @@ impl<'a> Universe<'a> {
             }
             simulation.set_clock(next);
         }
-        Err(self.stuck(&format!("it is not over after {ROUNDS} rounds"), simulation))
+        Err(self.stuck(&format!("it is not finished after {ROUNDS} rounds"), simulation))
     }
 
     /// Who waits, for a run that does not come to its end.

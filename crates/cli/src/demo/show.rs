@@ -254,12 +254,12 @@ impl Show<'_> {
             return Err(DaemonError::Demo("it was interrupted".into()));
         }
         if self.began.elapsed() > LIMIT {
-            return Err(DaemonError::Demo(format!("it is not over after {LIMIT:?}")));
+            return Err(DaemonError::Demo(format!("it is not finished after {LIMIT:?}")));
         }
         Ok(())
     }
 
-    /// Decides what the budget waits for, as anybody else would from outside.
+    /// Decides the approval that the budget waits for, as any client would.
     fn approve(&mut self) -> Result<(), DaemonError> {
         let Ok(Some(mut control)) = Control::connect(self.dir) else { return Ok(()) };
         // At first the daemon may not have the log yet.

@@ -185,12 +185,12 @@ impl Noted {
         noted
     }
 
-    /// What it is done to.
+    /// Notes the target of the change.
     pub(crate) fn done_to(&self, to: &str) {
         let _ = self.to.set(to.into());
     }
 
-    /// What is done, in a word.
+    /// Notes the kind of change, in a word.
     pub(crate) fn does(&self, did: &'static str) {
         let _ = self.did.set(did);
     }

@@ -43,25 +43,28 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for Given<T> {
     }
 }
 
-/// A body is JSON. A page has to say so: a form, which any page can send without being asked, cannot. Programs may leave
-/// the type out.
+/// Checks that a body is JSON. A web page has to declare the type: a form, which any page can send without permission,
+/// cannot. Programs may leave the type out.
 pub(super) fn is_json(headers: &HeaderMap) -> Result<(), DaemonError> {
     let is_page = headers.contains_key(header::ORIGIN);
     let Some(given) = headers.get(header::CONTENT_TYPE) else {
-        return if is_page { Err(DaemonError::NotJson("of no type".into())) } else { Ok(()) };
+        return if is_page { Err(DaemonError::NotJson("not declared".into())) } else { Ok(()) };
     };
     let given = String::from_utf8_lossy(given.as_bytes());
     let kind = given.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     match &*kind {
         "application/json" => Ok(()),
         kind if kind.ends_with("+json") => Ok(()),
-        _ => Err(DaemonError::NotJson(given.chars().take(100).collect())),
+        _ => {
+            let given: String = given.chars().take(100).collect();
+            Err(DaemonError::NotJson(format!("`{given}`")))
+        }
     }
 }
 
 async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
     let most = app.limits.body_bytes;
-    // Who says beforehand that it is too much need not send it.
+    // A client that announces a body that is too large need not send it.
     if request.body().size_hint().lower() > most as u64 {
         return Err(DaemonError::TooLarge { most }.into());
     }

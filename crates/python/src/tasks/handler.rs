@@ -84,7 +84,7 @@ impl PyHandler {
             let changed = call::kernel_call(changed);
             if changed.kind() != call.kind() {
                 let message = format!(
-                    "the handler `{}` made {} of {}; it may change a call, not its kind",
+                    "the handler `{}` returned the call {} for {}; return a call of the same kind",
                     self.name,
                     changed.kind().tag(),
                     call.kind().tag(),

@@ -26,11 +26,11 @@ use prefix::prefix;
 use tiffany_log::{LogError, RunState, View};
 use trace::{CallSeen, TaskSeen, Trace};
 
-/// What a comparison tells.
+/// Settings of a comparison.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct DiffSettings {
-    /// So many differences are told in full; the others are counted.
+    /// The number of differences that are reported in full; the others are only counted.
     pub limit: usize,
 }
 

@@ -244,7 +244,7 @@ impl<T> Spawn<T> {
         self
     }
 
-    /// The call with its error (because of a limit, for example) as a result.
+    /// Returns the call's error (when a limit is exceeded, for example) as a `Result`.
     pub fn checked(self) -> TrySpawn<T> {
         TrySpawn(self)
     }

@@ -140,12 +140,12 @@ impl Effects {
         })
     }
 
-    /// From now on nothing begins.
+    /// Starts no more attempts from now on.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Whether work is being done, or is about to be.
+    /// Whether an attempt is running, or is about to start.
     pub(crate) fn is_under_way(&self) -> bool {
         self.steps.values().any(|step| step.state.is_out())
     }

@@ -180,7 +180,7 @@ pub struct Trial {
     pub id: String,
     /// Its function.
     pub function: String,
-    /// How many of its outward calls were as in the log.
+    /// The number of its outward calls that matched the log.
     pub calls: usize,
     /// The outward calls that it would make next.
     pub upcoming: Vec<Upcoming>,
