@@ -252,7 +252,7 @@ def test_a_broken_test_says_what_is_wrong_and_what_helps(home: Home) -> None:
     fixture.write_text("".join(lines))
     home.write("shop.py", "this is no Python\n")
     told = headline(run_tests(home))
-    assert "cannot be compared" in told and "mend what is told below" in told, told
+    assert "cannot be compared" in told and "correct what is listed below" in told, told
     (home.path / "shop.py").unlink()
     told = headline(run_tests(home))
     assert "there is no " in told and "bring it back, or name its new place" in told, told

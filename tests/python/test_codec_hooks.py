@@ -100,12 +100,12 @@ def test_the_errors_of_a_hook_are_told() -> None:
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ((5, "five", repr, repr), "5 is no type"),
+        ((5, "five", repr, repr), "5 is not a type"),
         ((int, "int", repr, repr), "is written as it is in JSON"),
         ((type(None), "none", repr, repr), "is written as it is in JSON"),
-        ((Money, "", repr, repr), "is no name"),
-        ((Money, "a:b", repr, repr), "is no name"),
-        ((Money, "$a", repr, repr), "is no name"),
+        ((Money, "", repr, repr), "is not a name"),
+        ((Money, "a:b", repr, repr), "is not a name"),
+        ((Money, "$a", repr, repr), "is not a name"),
         ((Money, "cents", 5, repr), "`encode` for `cents` cannot be called"),
         ((Money, "cents", repr, None), "`decode` for `cents` cannot be called"),
         ((Dollars, "cents", repr, repr), f"the name `cents` is taken by `{HERE}:Money`"),
@@ -295,7 +295,7 @@ def test_a_model_that_changed_is_an_error_or_has_defaults() -> None:
         decode(model("Address"))
     with pytest.raises(UnreadableError, match=f"`{HERE}:Address` has no field `zip`"):
         decode(model("Address", '"street":"a"', '"zip":1'))
-    with pytest.raises(UnreadableError, match="is no pydantic model any more"):
+    with pytest.raises(UnreadableError, match="is not a pydantic model any more"):
         decode(model("Money"))
     text = model("User", '"name":"a"', '"home":null')
     assert decode(text).tags == set()

@@ -49,7 +49,7 @@ def test_messages_between_runs_and_from_the_program(tmp_path: Path) -> None:
             runtime.send(run, "item", 1)
         with pytest.raises(NoSuchRunError):
             runtime.send("nobody", "item", 1)
-        with pytest.raises(tiffany.errors.BadArgumentError, match="is no run"):
+        with pytest.raises(tiffany.errors.BadArgumentError, match="is not a run"):
             runtime.send(7, "item", 1)  # type: ignore[arg-type]
 
 

@@ -309,7 +309,7 @@ def test_what_a_state_machine_cannot_want(tmp_path: Path) -> None:
 
 
 def test_what_is_no_state_machine(tmp_path: Path) -> None:
-    with pytest.raises(BadArgumentError, match="is no dataclass"):
+    with pytest.raises(BadArgumentError, match="is not a dataclass"):
         state_machine(int)
 
     @dataclass

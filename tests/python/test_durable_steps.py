@@ -500,7 +500,7 @@ def generator_function() -> Any:
         ({"kind": "transactional", "db": len}, on_loop.function, "a plain function"),
         ({"kind": "transactional", "db": len}, lambda: 1, "no parameter for the connection"),
         ({}, generator_function, "makes calls of its own"),
-        ({}, 7, "is no step"),
+        ({}, 7, "is not a step"),
     ],
 )
 def test_options_without_meaning(options: Any, function: Any, text: str) -> None:

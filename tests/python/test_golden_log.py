@@ -109,7 +109,7 @@ def test_a_damaged_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(tiffany.errors.GoldenLogError, match="has no end"):
         GoldenLog(path)(order("tea", 2))
     path.write_bytes(b"")
-    with pytest.raises(tiffany.errors.GoldenLogError, match="is no log"):
+    with pytest.raises(tiffany.errors.GoldenLogError, match="is not a log"):
         GoldenLog(path)(order("tea", 2))
 
 

@@ -173,11 +173,11 @@ fn told(error: &ServeError) -> GuestError {
     GuestError { code: error.code().into(), text: error.to_string(), exit: None }
 }
 
-/// How often the daemon looks whether its handlers are still there.
+/// How often the daemon checks that its signal handlers are still installed.
 const LOOK_AT_HANDLERS: Duration = Duration::from_millis(250);
 
-/// Whether a signal has asked for the end. A second one ends the process at once, and so does the end of the grace
-/// period: a task that keeps its turn can't keep the daemon from ending.
+/// Whether a signal has asked the daemon to stop. A second signal ends the process at once, and so does the end of the
+/// grace period: a task that keeps its turn can't keep the daemon from stopping.
 struct Stop {
     wanted: Arc<AtomicBool>,
     /// The signal that asked.

@@ -330,7 +330,7 @@ fn a_run_is_submitted_and_waited_for_in_another_process_or_here() {
     assert!(typo.contains("did you mean `echo`?") && typo.contains("`status` lists"), "{typo}");
     let wrong = home.orders(&["submit", "refund", "--input", "\"x\"", "--wait"]);
     let wrong = wrong.failed(1, "TFY0035").stderr;
-    assert!(wrong.contains("the input of `refund` is no u32"), "{wrong}");
+    assert!(wrong.contains("the input of `refund` is not of type `u32`"), "{wrong}");
     assert!(wrong.contains("next: correct `--input`"), "{wrong}");
     let followed = home.orders(&["submit", "echo", "--input", "4", "--follow"]).ok().stdout;
     assert!(followed.contains("  1  completed") && followed.ends_with("\n4\n"), "{followed}");

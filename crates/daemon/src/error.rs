@@ -87,7 +87,9 @@ pub enum DaemonError {
     )]
     ChildSlow(Duration),
     /// The body has a type that is not understood.
-    #[error("the type of the body is {0} [TFY0166]; send JSON, with `Content-Type: application/json`")]
+    #[error(
+        "the type of the body is {0} [TFY0166]; send JSON, with `Content-Type: application/json`"
+    )]
     NotJson(String),
     /// The server's threads could not be started, or stopped.
     #[error("the server could not be started: {0} [TFY0167]; see the system's message")]

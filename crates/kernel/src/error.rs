@@ -40,7 +40,7 @@ pub fn panic_text(payload: Box<dyn Any + Send>) -> String {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a payload that is no text")
+        .unwrap_or("a payload that is not text")
         .to_string();
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(another);
@@ -173,7 +173,7 @@ kinds! {
     /// No function is registered under this name.
     Unregistered = "TFY0038", "register the function before the runtime is built; with `--app`, give the file that has it";
     /// The log has stopped after an error, so that durable runs can't continue.
-    LogFailed = "TFY0039", "mend the cause and open the log again";
+    LogFailed = "TFY0039", "fix the cause and open the log again";
     /// An at-most-once step was interrupted, and whether it happened is unknown.
     InDoubt = "TFY0040", "find out whether it happened, and go on accordingly; it is not done again";
     /// The log has no run with this id.

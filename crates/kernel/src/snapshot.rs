@@ -251,8 +251,8 @@ impl Run {
         let task = &self.tasks[slot as usize];
         let tid = task.tid;
         let saved = task.coroutine().and_then(|coroutine| coroutine.save());
-        let saved = saved
-            .ok_or_else(|| format!("task {tid} is no state machine that can be written down"))?;
+        let saved =
+            saved.ok_or_else(|| format!("task {tid} is not a serializable state machine"))?;
         let Saved { agent, state, wants } =
             saved.map_err(|error| format!("task {tid}: {}", error.message()))?;
         let (_, _, at) = task.calls().and_then(|calls| calls.only_call()).ok_or("it waits")?;

@@ -91,7 +91,7 @@ pub enum LogError {
     },
     /// The log stopped at an earlier failure.
     #[error(
-        "the log stopped at an earlier failure [TFY0106]; mend its cause and open the log again: {0}"
+        "the log stopped at an earlier failure [TFY0106]; fix its cause and open the log again: {0}"
     )]
     Poisoned(Arc<LogError>),
     /// A run's file is not what was written.

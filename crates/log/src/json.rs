@@ -93,7 +93,7 @@ const fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * byte as u64), 1)
 }
 
-/// The first byte that may not stand in a JSON string as it is.
+/// The place of the first byte that must be escaped in a JSON string.
 #[inline]
 fn first_special(bytes: &[u8]) -> Option<usize> {
     let special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';

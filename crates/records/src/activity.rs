@@ -252,7 +252,7 @@ impl FromStr for TaskId {
         let number = || text.parse().ok().map(|number| TaskId::Ephemeral(RunId(number)));
         let uuid = Uuid::parse(text).map(TaskId::Durable);
         uuid.or_else(number)
-            .ok_or_else(|| format!("`{text}` is no run: neither a UUID nor a number"))
+            .ok_or_else(|| format!("`{text}` is not a run: it is neither a UUID nor a number"))
     }
 }
 

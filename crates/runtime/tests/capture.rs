@@ -349,9 +349,9 @@ fn files_that_are_no_fixture_are_refused() {
     let file = kept(&dir, &taken(&dir, run, &[]).unwrap());
     let text = std::fs::read_to_string(&file).unwrap();
     for (changed, code, words) in [
-        (String::new(), "TFY0059", "is no log of a run"),
-        ("tea\n".into(), "TFY0059", "is no log of a run"),
-        (text.replacen("\"tea\"", "\"tee\"", 2), "TFY0059", "is no log of a run"),
+        (String::new(), "TFY0059", "is not the log of a run"),
+        ("tea\n".into(), "TFY0059", "is not the log of a run"),
+        (text.replacen("\"tea\"", "\"tee\"", 2), "TFY0059", "is not the log of a run"),
         (text.replace(r#""value":"tea""#, r#""value":"tee""#), "TFY0107", "checksum"),
         (text[..text.len() - 9].into(), "TFY0107", "cut off"),
     ] {

@@ -546,7 +546,7 @@ fn what_cannot_be_forked_is_told() {
     let nobody = tiffany::binding::durable_run::<u32>(Uuid(7));
     assert_eq!(kind(runtime.fork(&nobody, 1, Fork::new())).0, ErrorKind::NoSuchRun);
     let live = runtime.submit::<u32>("slow", "slow", &1).unwrap();
-    assert!(kind(runtime.allow(&live, ["add"])).1.contains("is no fork"));
+    assert!(kind(runtime.allow(&live, ["add"])).1.contains("is not a fork"));
 }
 
 #[test]

@@ -81,12 +81,12 @@ struct Settings {
 /// The least value of `PRAGMA synchronous` with which a transaction is safe when it is confirmed, in WAL mode too.
 const FULL: i64 = 2;
 
-/// How far an attempt has come.
+/// The progress of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The transaction was begun.
     Begun,
-    /// The key was looked up, and is not there.
+    /// The key was looked up, and does not exist.
     LookedUp,
     /// The work was done.
     Done,

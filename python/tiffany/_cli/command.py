@@ -92,7 +92,7 @@ class Host:
                 raise
             tell(error)
             message = f"loading {file!r} ended with {type(error).__name__}"
-            raise ProgramFileError("TFY0074", message, "mend the file") from None
+            raise ProgramFileError("TFY0074", message, "fix the file") from None
         settings = _settings(module, {})
         return core_settings(_workflows.Functions(settings.get("workflows", ())), settings)
 

@@ -76,7 +76,7 @@ def state_machine(cls: type | None = None, /, *, name: str | None = None) -> Any
 def _register(cls: Any, name: str | None) -> Any:
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise bad(
-            f"{cls!r} is no dataclass, whose fields would be its state",
+            f"{cls!r} is not a dataclass, whose fields would be its state",
             "put @state_machine above @dataclass",
         )
     for method in ("wants", "take"):

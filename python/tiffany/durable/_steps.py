@@ -115,7 +115,7 @@ def _make(options: dict[str, Any], function: Any) -> Any:
     if isinstance(function, _core.Step):
         function = function.function
     if not callable(function) or isinstance(function, type):
-        raise bad(f"{function!r} is no step; a function is one")
+        raise bad(f"{function!r} is not a step; pass a function")
     name = given.name or getattr(function, "__name__", None)
     if not isinstance(name, str) or not name:
         raise bad(f"the step {function!r} needs a name, which is a text", "@step(name=...)")

@@ -88,7 +88,7 @@ def _register(function: F, name: str | None) -> F:
 def _check(function: Any) -> None:
     if not _makes_programs(function):
         shown = getattr(function, "__qualname__", repr(function))
-        raise bad(f"{shown} is no workflow; a generator function or an async def is one")
+        raise bad(f"{shown} is not a workflow; pass a generator function or an async def")
 
 
 def _makes_programs(function: Any) -> bool:
@@ -278,7 +278,7 @@ class Functions:
                 raise _unfit(function, str(error)) from None
         if not isinstance(given, dict):
             raise _unfit(
-                function, f"{_inputs.shown(given)} is no object with the names of its parameters"
+                function, f"{_inputs.shown(given)} is not an object with the names of its parameters"
             )
         missing = [
             name

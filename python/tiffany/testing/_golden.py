@@ -136,9 +136,9 @@ class GoldenLog:
         if error in ("TFY0059", "TFY0105", "TFY0107"):
             # What helps is known better here.
             details = re.sub(r"^  next: .*\n", "", details, flags=re.M)
-            return f"{self.path} is no whole log [TFY0059]; {_CAPTURED}\n{details}"
+            return f"{self.path} is not a whole log [TFY0059]; {_CAPTURED}\n{details}"
         what = f"the code in {code} cannot be compared with the golden log {self.path}"
-        return f"{what} [TFY0059]; mend what is told below\n{details}"
+        return f"{what} [TFY0059]; correct what is listed below\n{details}"
 
     def _take(
         self,
@@ -161,7 +161,7 @@ class GoldenLog:
                 first: dict[str, Any] = json.loads(file.readline())
             first["task_id"]
         except (ValueError, KeyError, TypeError):
-            raise GoldenLogError(f"{self.path} is no log [TFY0059]; {advice}") from None
+            raise GoldenLogError(f"{self.path} is not a log [TFY0059]; {advice}") from None
         return first
 
     def _same_start(self, name: str, given: str) -> None:

@@ -53,7 +53,7 @@ impl Event<'_> {
         match self {
             Event::Serving { url } => (BOLD, format!("it is at {url}")),
             Event::Begins { process, pid } => {
-                (CYAN, format!("daemon {process} (pid {pid}) begins"))
+                (CYAN, format!("daemon {process} (pid {pid}) starts"))
             }
             Event::GoesOn { process, pid, records } => {
                 (CYAN, format!("daemon {process} (pid {pid}) continues after {records} records"))

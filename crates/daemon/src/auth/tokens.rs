@@ -217,7 +217,7 @@ fn check_name(name: &str) -> Result<(), AuthError> {
         true => Ok(()),
         false => {
             let message = format!(
-                "{name:?} is no name for the owner of a token: letters, digits and `-_.@+`, at most {MAX_NAME_CHARS}"
+                "{name:?} is not a name for the owner of a token, which has letters, digits and `-_.@+`, at most {MAX_NAME_CHARS}"
             );
             Err(AuthError::TokenName(message))
         }

@@ -119,7 +119,7 @@ impl Config {
         if let Some(rules) = std::env::var_os(RULES) {
             let rules = rules
                 .into_string()
-                .map_err(|_| ConfigError { place: RULES.into(), why: "it is no text".into() })?;
+                .map_err(|_| ConfigError { place: RULES.into(), why: "it is not text".into() })?;
             let why = |error: RedactError| ConfigError { place: RULES.into(), why: short(&error) };
             Redactions::parse(&rules).map_err(why)?;
             self.redact.extend(rules.lines().map(str::to_owned));

@@ -105,7 +105,7 @@ pub(crate) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error>
     let number = serde_json::Number::deserialize(from)?;
     let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..u64::MAX as f64).contains(number);
     let whole = number.as_u64().or_else(|| number.as_f64().filter(is_whole).map(|it| it as u64));
-    whole.ok_or_else(|| D::Error::custom(format!("{number} is no whole number from 0 on")))
+    whole.ok_or_else(|| D::Error::custom(format!("{number} is not a whole number from 0 on")))
 }
 
 /// The query of an address.

@@ -77,20 +77,20 @@ impl BackupError {
 
     /// A failure to write a backup.
     pub(super) fn backup(error: &LogError) -> BackupError {
-        let next = "mend the cause and take it again: the backup before it is as it was";
+        let next = "fix the cause and take the backup again: the previous backup is unchanged";
         BackupError::Stopped { what: "backup", cause: words(error), next }
     }
 
     /// A failure to write a log that is restored.
     pub(super) fn restore(error: &LogError) -> BackupError {
-        let next = "mend the cause and restore again: the backup is as it was, and so is a log that was there";
+        let next = "fix the cause and restore again: the backup is unchanged, and so is a log that existed before";
         BackupError::Stopped { what: "restore", cause: words(error), next }
     }
 
     /// A failure to put back what was there.
     pub(super) fn half(error: &LogError) -> BackupError {
         let next =
-            "mend the cause and restore again: first of all that puts back a log that was there";
+            "fix the cause and restore again: that first puts back a log that existed before";
         BackupError::Stopped { what: "restore", cause: words(error), next }
     }
 

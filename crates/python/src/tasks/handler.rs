@@ -59,7 +59,7 @@ impl PyHandler {
         if !function.is_callable() {
             let name = function.get_type().name()?.to_string();
             let message =
-                format!("`{name}` is no handler; a callable that takes (call, tid) is one");
+                format!("`{name}` is not a handler; pass a callable that takes (call, tid)");
             return Err(TiffanyError::BadArgument.err(function.py(), message));
         }
         let name = function.getattr("__qualname__").and_then(|name| name.extract::<String>());

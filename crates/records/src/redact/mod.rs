@@ -143,7 +143,7 @@ impl Redactions {
         match std::env::var(variable) {
             Ok(value) => self.secret(&value, &what),
             Err(std::env::VarError::NotPresent) => Err(none("it is not set")),
-            Err(std::env::VarError::NotUnicode(_)) => Err(none("it is no text")),
+            Err(std::env::VarError::NotUnicode(_)) => Err(none("it is not text")),
         }
     }
 
@@ -197,7 +197,7 @@ impl Redactions {
             "env" => self.env(rest),
             _ => {
                 // What comes after it may be a secret.
-                let (rule, why) = (word.to_owned(), format!("`{word}` is no kind of rule"));
+                let (rule, why) = (word.to_owned(), format!("`{word}` is not a kind of rule"));
                 Err(RedactError::BadRule { rule, line: None, why })
             }
         }

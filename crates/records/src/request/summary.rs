@@ -364,7 +364,7 @@ impl RunQuery {
 
     fn parse(&self, cursor: &str) -> Result<(Key<'static>, Uuid), TaskError> {
         let bad = || {
-            let message = "this is no place to go on from in a list in this order; give the `next` of a page before";
+            let message = "this is not a place to continue from in a list in this order; give the `next` of an earlier page";
             TaskError::new(ErrorKind::BadArgument, message)
         };
         let rest = cursor.strip_prefix(self.letter()).ok_or_else(bad)?;

@@ -372,8 +372,9 @@ impl Builder {
         self
     }
 
-    /// Who watches what steps show of their work by [`Attempt::chunk`](crate::host::attempt::Attempt::chunk). This is called on a thread of its own. If it is too slow, chunks
-    /// are lost, the oldest first, and it is told how many; no step waits for it.
+    /// Calls a function with the partial results that steps show with
+    /// [`Attempt::chunk`](crate::host::attempt::Attempt::chunk), on a thread of its own. If it is too slow, the oldest
+    /// chunks are lost, and the next one has their number; no step waits for it.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -442,7 +443,7 @@ impl Builder {
         self
     }
 
-    /// The same for a function whose root is a state machine that can be written down, made out of its input.
+    /// Registers a function that makes a serializable state machine, the root of a run, from its input.
     #[track_caller]
     pub fn register_agent<I, A, F>(mut self, name: &str, function: F) -> Builder
     where
@@ -454,15 +455,15 @@ impl Builder {
         self
     }
 
-    /// A kind of state machine that tasks of such runs are, besides their roots: after a restart they are made again by its
-    /// [name](DurableAgent::NAME).
+    /// Registers a kind of state machine for tasks of such runs that are not roots: after a restart they are made again
+    /// from its [name](DurableAgent::NAME).
     pub fn agent<A: DurableAgent>(mut self) -> Builder {
         self.registry.add_kind::<A>();
         self
     }
 
-    /// After how many records the log of a run made of [state machines](DurableAgent) begins anew with a snapshot; 10,000 unless it is
-    /// set, 0 for never. It is taken when the run next waits.
+    /// Sets the number of records after which the log of a run of [state machines](DurableAgent) starts again with a
+    /// snapshot: 10,000 by default, 0 for never. The snapshot is taken when the run next waits.
     pub fn snapshot_every(mut self, records: u64) -> Builder {
         self.snapshot_every = records;
         self

@@ -66,7 +66,7 @@ impl Runtime {
             return Err("it is not durable".into());
         };
         let Some(input) = durable_state.input.clone() else {
-            return Err("its root is no state machine that can be written down".into());
+            return Err("its root is not a serializable state machine".into());
         };
         if durable_state.branch.is_some() {
             return Err(

@@ -58,7 +58,9 @@ pub(super) fn type_of(value: &Bound<'_, PyAny>) -> String {
 /// The class of this name, if the program has it.
 pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType>, Fail> {
     let Some((module_name, path)) = name.split_once(':') else {
-        return Err(Fail::new(format!("`{name}` is no name of a class: that is `module:class`")));
+        return Err(Fail::new(format!(
+            "`{name}` is not the name of a class, which is `module:class`"
+        )));
     };
     if let Some(code) = path.rsplit('.').next().filter(|code| code.starts_with("TFY"))
         && module_name == "tiffany.errors"
@@ -89,7 +91,7 @@ pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType
 fn a_class<'py>(name: &str, found: Bound<'py, PyAny>) -> Result<Bound<'py, PyType>, Fail> {
     found.cast_into::<PyType>().map_err(|error| {
         let class = shown(&error.into_inner().get_type());
-        Fail::new(format!("`{name}` is no class but a `{class}`"))
+        Fail::new(format!("`{name}` is not a class but a `{class}`"))
     })
 }
 

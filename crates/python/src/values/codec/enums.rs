@@ -53,7 +53,7 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     let class_name = tagged.head()?;
     let class = classes::find(py, class_name)?;
     if !class.is_subclass(ENUM.get(py)?)? {
-        return Err(Fail::new(format!("`{class_name}` is no enum any more")));
+        return Err(Fail::new(format!("`{class_name}` is not an enum any more")));
     }
     match tagged.fields_of(["name", "value"])? {
         [Some(name), None] if name.is_exact_instance_of::<PyString>() => member(&class, &name)?

@@ -66,7 +66,7 @@ static TAGS: &[&[Tag]] =
 pub(super) fn tag(name: &str) -> Result<&'static Tag, Fail> {
     TAGS.iter().copied().flatten().find(|tag| tag.name == name).ok_or_else(|| {
         let name = super::path::shortened(name, 60);
-        let what = format!("`{name}` is no tag that this version knows");
+        let what = format!("`{name}` is not a tag that this version knows");
         Fail::new(what)
             .next("a dict with such a name is written as pairs: {\"$dict\":[[name,value]]}")
     })

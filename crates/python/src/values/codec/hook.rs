@@ -65,7 +65,7 @@ pub(super) fn register(
 ) -> Result<(), Fail> {
     let py = class.py();
     let Ok(class) = class.cast::<PyType>() else {
-        return Err(Fail::new(format!("{} is no type", class.repr()?.to_string_lossy())));
+        return Err(Fail::new(format!("{} is not a type", class.repr()?.to_string_lossy())));
     };
     if [py.get_type::<PyNone>(), py.get_type::<PyBool>(), py.get_type::<PyInt>()]
         .into_iter()
@@ -77,7 +77,7 @@ pub(super) fn register(
         return Err(Fail::new(what).next("register a type of your own"));
     }
     if name.is_empty() || name.contains(':') || name.starts_with('$') {
-        let what = format!("`{name}` is no name for a type in the log");
+        let what = format!("`{name}` is not a name for a type in the log");
         return Err(Fail::new(what).next("give it a word, without a colon or a dollar sign"));
     }
     for (role, function) in [("encode", encode), ("decode", decode)] {

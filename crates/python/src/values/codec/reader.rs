@@ -87,7 +87,7 @@ impl<'t> Reader<'t> {
             self.at += word.len();
             return Ok(());
         }
-        self.bad("this is no JSON value")
+        self.bad("this is not a JSON value")
     }
 
     /// The comma before the next element, or the end.
@@ -258,7 +258,7 @@ impl<'t> Reader<'t> {
         let rest = &self.text.as_bytes()[self.at..];
         let count = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
         if count == 0 {
-            return self.bad("this is no JSON value");
+            return self.bad("this is not a JSON value");
         }
         self.at += count;
         Ok(count)

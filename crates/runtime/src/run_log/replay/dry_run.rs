@@ -19,12 +19,12 @@ pub(crate) enum Act {
     Cancelled,
 }
 
-/// How far a dry_run goes.
+/// Where a dry run stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// To where the log ends.
+    /// At the end of the log.
     TheEnd,
-    /// On to where the run would wait for the world.
+    /// After the log, where the run would wait for the outside world.
     TheNextCalls,
 }
 
