@@ -128,7 +128,7 @@ EVIL = [
     ('{"$exception":"builtins:int","args":[1]}', "is not an exception any more"),
     ('{"$exception":"builtins:ValueError","args":1}', "`args` is not a list"),
     ('{"$exception":"builtins:ValueError","cause":1}', "TypeError"),
-    ('{"$custom":"nobody","value":1}', "nobody here reads the type `nobody`"),
+    ('{"$custom":"nobody","value":1}', "no codec is registered for the type `nobody`"),
     ('{"$custom":"nobody"}', "has no `value`"),
 ]
 

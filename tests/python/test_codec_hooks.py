@@ -146,7 +146,7 @@ def test_a_type_may_be_given_another_name() -> None:
     codec.register(Moved, "before", lambda _: 0, lambda _: Moved())
     codec.register(Moved, "after", lambda _: 0, lambda _: Moved())
     assert encode(Moved()) == '{"$custom":"after","value":0}'
-    with pytest.raises(UnreadableError, match="nobody here reads the type `before`"):
+    with pytest.raises(UnreadableError, match="no codec is registered for the type `before`"):
         decode('{"$custom":"before","value":0}')
 
 
@@ -212,7 +212,7 @@ def test_a_plugged_codec_is_asked_first(plugged: Complexes) -> None:
         UnreadableError, match=f"the `decode` of `{HERE}:Complexes` failed: KeyError"
     ):
         decode('{"$custom":"builtins:type","value":"float"}')
-    with pytest.raises(UnreadableError, match="nobody here reads the type `other`"):
+    with pytest.raises(UnreadableError, match="no codec is registered for the type `other`"):
         decode('{"$custom":"other","value":1}')
 
 

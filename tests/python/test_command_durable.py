@@ -148,7 +148,7 @@ def test_a_signal_leaves_the_run_as_it_is(home: Home, number: int, code: int) ->
         ended = started.end()
     assert (ended.code, ended.out) == (code, "")
     if number == signal.SIGINT:
-        assert ended.err == "interrupted; run 'order-1' goes on when it is started again\n"
+        assert ended.err == "interrupted; run 'order-1' continues when it is started again\n"
     assert types(home, "order-1")[-1] == "ShutdownMarker"
     assert home.run(*command).ok() == "finally\ncharge 4200\ntea: 4200 paid\n"
 

@@ -94,7 +94,7 @@ def test_another_input_is_not_what_was_recorded(tmp_path: Path) -> None:
 
 def test_without_a_log_the_error_says_how_to_record_one(tmp_path: Path) -> None:
     with pytest.raises(
-        tiffany.errors.GoldenLogError, match="record it anew, by `pytest --golden-update`"
+        tiffany.errors.GoldenLogError, match="record it again with `pytest --golden-update`"
     ):
         GoldenLog(tmp_path / "none.wal")(order("tea"))
 

@@ -160,7 +160,7 @@ impl Print<'_> {
         };
         self.out.text(Style::Plain, &format!("  {head}{place}{records}"))?;
         if shows_both {
-            let lacks = if difference.kind == End { "is not over" } else { "has none" };
+            let lacks = if difference.kind == End { "is not finished" } else { "has none" };
             self.call("    ", "a", a, lacks)?;
             self.call("    ", "b", b, lacks)?;
         }

@@ -175,7 +175,7 @@ kinds! {
     /// The log has stopped after an error, so that durable runs can't continue.
     LogFailed = "TFY0039", "fix the cause and open the log again";
     /// An at-most-once step was interrupted, and whether it happened is unknown.
-    InDoubt = "TFY0040", "find out whether it happened, and go on accordingly; it is not done again";
+    InDoubt = "TFY0040", "find out whether it happened, and continue accordingly; it is not done again";
     /// The log has no run with this id.
     NoSuchRun = "TFY0041", "check the id, and that this is the directory it was started in";
     /// The run is finished: it takes no messages and answers no questions.
@@ -199,7 +199,7 @@ kinds! {
     /// A saga failed, and not all of its steps could be undone.
     NotUndone = "TFY0051", "undo what is named by hand";
     /// A step ended with an exception that can't be rebuilt from its record.
-    StepFailed = "TFY0052", "let its class be importable under the same name, with arguments that can be written down";
+    StepFailed = "TFY0052", "make its class importable under the same name, with serializable arguments";
     /// A program yielded again when it was to end.
     NotEnding = "TFY0054", "let `Cancelled` and `GeneratorExit` pass, and yield nothing after them";
     /// A Python call was discarded before it was made.
@@ -211,13 +211,13 @@ kinds! {
     /// A crash changed what a workflow does.
     NotCrashProof = "TFY0058", "repeat the simulation that is named, and look at what the workflow does outside its steps";
     /// The code no longer does what its golden log contains.
-    GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update` or `replay RUN --capture DIR --force`";
+    GoldenLog = "TFY0059", "if the change is intended, record the log again with `pytest --golden-update` or `replay RUN --capture DIR --force`";
     /// The record to be changed in a fork is not an answer.
     NotAnAnswer = "TFY0116", "give the number of an `EffectResult`, an `ApprovalDecided`, a `PromiseSettled` or a `Message`; `log` lists them";
     /// The run can't be forked at this record.
     NotForkable = "TFY0117", "fork it at another record; `log` lists them";
     /// An answer for a fork has another shape than the recorded one.
-    OtherShape = "TFY0118", "give an answer of the same shape, or say that it is meant: `as_is`, `--as-is`";
+    OtherShape = "TFY0118", "give an answer of the same shape, or confirm the change with `as_is` or `--as-is`";
     /// A fork needs an effect that its parent has no answer for and that is not allowed.
     NotAllowed = "TFY0119", "permit it with `fork FORK --allow NAME`, or leave the fork as it is";
     /// The run can't start again here.
@@ -237,9 +237,9 @@ kinds! {
     /// The run has changed since it was read.
     ReadTooEarly = "TFY0134", "do it again";
     /// Events come from a running process, and no process owns the directory.
-    NoActivity = "TFY0150", "start the program that the runs belong to; what is written down of them is shown by `log`";
+    NoActivity = "TFY0150", "start the program that the runs belong to; `log` shows what is recorded of them";
     /// A question to a person was not answered in time.
-    ApprovalTimedOut = "TFY0180", "ask again, or say in the program what holds when nobody answers";
+    ApprovalTimedOut = "TFY0180", "ask again, or define in the program what happens when no person answers";
     /// There is no open question with this name.
     NoSuchApproval = "TFY0181", "list the open ones with `tiffany approve`";
     /// The question has already been answered.

@@ -205,7 +205,7 @@ impl Run {
             return no("a task is ready");
         }
         if self.failure().is_some() || self.tasks[self.root as usize].end().is_some() {
-            return no("its root is over");
+            return no("its root is finished");
         }
         if self.next_deadline().is_some_and(|deadline| deadline <= self.clock) {
             return no("a timer is due");

@@ -64,7 +64,7 @@ pub enum LogError {
         path: PathBuf,
     },
     /// A directory or file of the log is not there.
-    #[error("cannot {act} {}: it is not there [TFY0105]; check that nobody moved or removed the log's directory", .path.display())]
+    #[error("cannot {act} {}: it does not exist [TFY0105]; check whether the log's directory was moved or removed", .path.display())]
     Vanished {
         /// What was tried.
         act: &'static str,
@@ -96,7 +96,7 @@ pub enum LogError {
     Poisoned(Arc<LogError>),
     /// A run's file is not what was written.
     #[error(
-        "run {run} is damaged: {broken} [TFY0107]; restore {run}.wal from a copy; the other runs go on without it"
+        "run {run} is damaged: {broken} [TFY0107]; restore {run}.wal from a copy; the other runs continue without it"
     )]
     DamagedRun {
         /// The run.

@@ -174,7 +174,7 @@ impl Postgres {
         self.write(&mut transaction, attempt, &json).map_err(told)?;
         self.reached(Stage::Written, attempt);
         if attempt.is_given_up() {
-            return Err("nobody waits for it any more, so it was undone".into());
+            return Err("no task waits for it any more, so it was undone".into());
         }
         transaction.commit().map_err(|error| match error.as_db_error() {
             // The server says that it did not happen.

@@ -34,12 +34,12 @@ pub fn log_failed(error: LogError) -> TaskError {
 
 /// The error for a run that has ended.
 pub fn run_over(uuid: Uuid) -> TaskError {
-    TaskError::new(ErrorKind::RunOver, format!("run {uuid} is over"))
+    TaskError::new(ErrorKind::RunOver, format!("run {uuid} is finished"))
 }
 
 /// The error for a run that has not ended.
 pub fn not_over(run: Uuid) -> TaskError {
-    TaskError::new(ErrorKind::NotOver, format!("run {run} is not over"))
+    TaskError::new(ErrorKind::NotOver, format!("run {run} is not finished"))
 }
 
 /// The error for a step that cannot be decided on.

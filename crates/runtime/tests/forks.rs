@@ -210,7 +210,7 @@ fn a_fork_without_a_change_is_answered_by_its_parent_wherever_it_begins() {
     }
     let (why, message) = kind(runtime.fork(&run, records.len() as u64, Fork::new()));
     assert_eq!(why, ErrorKind::NotForkable);
-    assert!(message.contains("it was over there"), "{message}");
+    assert!(message.contains("the run was finished there"), "{message}");
     assert_eq!(lines(&dir, &run), records, "the parent is as it was");
 }
 

@@ -188,7 +188,7 @@ impl Sqlite {
         self.write(&transaction, attempt, &json)?;
         self.reached(Stage::Written, attempt);
         if attempt.is_given_up() {
-            return Err("nobody waits for it any more, so it was undone".into());
+            return Err("no task waits for it any more, so it was undone".into());
         }
         transaction.commit().map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StepError::from(error),

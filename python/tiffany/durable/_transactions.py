@@ -96,7 +96,7 @@ class _Attempt:
     def awaited(self) -> None:
         """Raises an error if the run no longer waits for this attempt, so that it is rolled back."""
         if self.attempt_.is_given_up:
-            raise RuntimeError("nobody waits for this attempt any more, so it was undone")
+            raise RuntimeError("no task waits for this attempt any more, so it was undone")
 
     def prepare(self) -> None:
         """Prepares the connection."""
@@ -115,7 +115,7 @@ class _Sqlite(_Attempt):
         if connection.in_transaction:
             raise bad(
                 "the connection is in a transaction already",
-                "let `db` give one that nobody else uses",
+                "let `db` return one that no other code uses",
             )
         # Only this code begins and ends the transaction.
         if getattr(connection, "autocommit", -1) != -1:
@@ -205,7 +205,7 @@ class _Postgres(_Attempt):
         if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             raise bad(
                 "the connection is in a transaction already",
-                "let `db` give one that nobody else uses",
+                "let `db` return one that no other code uses",
             )
 
     def attempt(self, work: Callable[[], Any]) -> str:

@@ -330,7 +330,7 @@ class Functions:
 
     def paused(self, run: str, error: str) -> None:
         """Reports that a run cannot continue."""
-        _warn(f"run {run} cannot go on and is paused: {error}", PausedRunWarning)
+        _warn(f"run {run} cannot continue and is paused: {error}", PausedRunWarning)
 
 
 def _unfit(function: Function, why: str) -> UnreadableError:

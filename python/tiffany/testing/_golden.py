@@ -24,7 +24,7 @@ from tiffany.testing._crashes import Quiet
 _ID = "golden"
 
 # How to replace a log that is missing or damaged.
-_RECORDED = "record it anew, by `pytest --golden-update`"
+_RECORDED = "record it again with `pytest --golden-update`"
 _CAPTURED = (
     "capture the run again with `tiffany replay RUN --capture DIR --force`, or restore the file"
 )
@@ -132,7 +132,7 @@ class GoldenLog:
         details = f"{done.stdout}{done.stderr}"
         if error in ("TFY0036", "TFY0066"):
             what = f"the code in {code} and the golden log {self.path} have parted ways"
-            return f"{what} [TFY0059]; if that is meant, capture the run anew, with `--force`\n{details}"
+            return f"{what} [TFY0059]; if the change is intended, capture the run again with `--force`\n{details}"
         if error in ("TFY0059", "TFY0105", "TFY0107"):
             # What helps is known better here.
             details = re.sub(r"^  next: .*\n", "", details, flags=re.M)
@@ -172,7 +172,7 @@ class GoldenLog:
         if was != now:
             raise GoldenLogError(
                 f"the golden log {self.path} is one of {was[0]} with the input {json.dumps(was[1])}, and this is {now[0]} with the "
-                f"input {json.dumps(now[1])} [TFY0059]; if that is meant, record it anew, by `pytest --golden-update`"
+                f"input {json.dumps(now[1])} [TFY0059]; if the change is intended, record it again with `pytest --golden-update`"
             )
 
     def _replay(self, functions: list[_workflows.Function], settings: RunSettings) -> None:
@@ -182,6 +182,6 @@ class GoldenLog:
             _core._replay(known, self.path)
         except DivergedError as error:
             raise GoldenLogError(
-                f"the code and the golden log {self.path} have parted ways [TFY0059]; if that is meant, record it anew, by "
+                f"the code and the golden log {self.path} have parted ways [TFY0059]; if the change is intended, record it anew, by "
                 f"`pytest --golden-update`\n{error}"
             ) from None

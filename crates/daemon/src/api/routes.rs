@@ -156,7 +156,7 @@ const EVENTS: &[Parameter] = &[
         "The process that `from` is of. If it is another one now, everything that is known is told.",
     ),
     ("all", Schema::Yes, "Every turn of every task too."),
-    ("ghosts", Schema::Yes, "What happens again while a run is brought back; by default yes."),
+    ("ghosts", Schema::Yes, "Events that happen again while a run is resumed; yes by default."),
 ];
 const LAST_EVENT: &[Parameter] =
     &[("Last-Event-ID", Schema::Text, "Go on after this event, as a browser does by itself.")];
@@ -186,7 +186,7 @@ pub(super) const ROUTES: &[Route] = &[
         .about("What was counted and measured, for Prometheus.")
         .answers(&[(200, "The metrics.", Some("Text"))]),
     get("/api/v1/status", VIEWER, handler!(look::status))
-        .about("How the daemon stands: its version and limits, its functions, how many runs go on, which are paused and why.")
+        .about("The state of the daemon: its version and limits, its functions, how many runs are live, which are paused and why.")
         .answers(&[(200, "How it stands.", Some("Status"))]),
     get("/api/v1/me", VIEWER, handler!(me::me))
         .about("Who asks, what they may do, and how that is known.")
@@ -236,7 +236,7 @@ pub(super) const ROUTES: &[Route] = &[
         .query(&[("wait", Schema::Count(0, 60), "Wait so many seconds for the end of the run.")])
         .answers(&[(200, "The run.", Some("RunDetail"))]),
     delete("/api/v1/runs/{run}", admin("remove"), handler!(keep::remove))
-        .about("Removes a run that is over, and erases it from every file within seconds. Its id stays taken.")
+        .about("Removes a finished run, and erases it from every file within seconds. Its id stays taken.")
         .answers(NO_BODY),
     get("/api/v1/runs/{run}/records", VIEWER, handler!(records::records))
         .about("The records of a run, from any on: a page of JSON; with `Accept: application/x-ndjson` lines, and with `text/event-stream` events, both as they are written if asked to follow.")
@@ -247,7 +247,7 @@ pub(super) const ROUTES: &[Route] = &[
                 Schema::Count(1, 10_000),
                 "How many at most; by default 1000, or all of a stream.",
             ),
-            ("follow", Schema::Yes, "Go on until the run is over; by default for events only."),
+            ("follow", Schema::Yes, "Continue until the run is finished; by default for events only."),
             ("order", Schema::OneOf(&["asc", "desc"]), "Of a page: `desc` has the last record first."),
             ("before", Schema::Count(0, MANY), "Of a page: only records before this one."),
             ("task", Schema::Count(0, MANY), "Of a page: only records of this task."),
@@ -334,7 +334,7 @@ pub(super) const ROUTES: &[Route] = &[
         .body(Body::Needed("Allow"))
         .answers(NO_BODY),
     post("/api/v1/runs/{run}/compact", admin("compact"), handler!(keep::compact))
-        .about("Leaves of a run that is over what it was started with and what came of it.")
+        .about("Compacts a finished run: only its input and its outcome are left.")
         .answers(&[(200, "What was done.", Some("Pruned"))]),
     get("/api/v1/runs/{run}/step", OPERATOR, handler!(rerun::step))
         .about("The run at one of its records: tasks, what they wait for, their variables. Runs its code in a process of its own; no effect begins.")
@@ -367,7 +367,7 @@ pub(super) const ROUTES: &[Route] = &[
         .body(Body::IfGiven("SaysNo"))
         .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
     get("/api/v1/stuck", VIEWER, handler!(stuck::list))
-        .about("Tasks of runs that go on which have waited for long for something that neither a clock nor a person decides, the longest first, from the records alone; and turns that took so long that nothing else went on.")
+        .about("Tasks of live runs that have waited long for something other than a clock or a person, the longest first, from the records alone; and turns that took so long that nothing else went on.")
         .query(&[
             ("after", Schema::Count(0, MANY), "Seconds that any wait may take; by default 300 for steps, locks and descriptors, 3600 for messages and promises."),
             ("limit", Schema::Count(1, 1_000), "How many at most; by default 100."),
@@ -381,7 +381,7 @@ pub(super) const ROUTES: &[Route] = &[
         .body(Body::Needed("Decision"))
         .answers(NO_BODY),
     post("/api/v1/prune", admin("prune"), handler!(keep::prune))
-        .about("Removes and compacts runs that are over by a rule.")
+        .about("Removes and compacts finished runs by a rule.")
         .body(Body::Needed("Prune"))
         .answers(&[(200, "What was planned, and what was done.", Some("Planned"))]),
 ];

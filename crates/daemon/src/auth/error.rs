@@ -24,7 +24,7 @@ pub enum AuthError {
     Expired(String),
     /// Who it is is known, and it is not enough.
     #[error(
-        "`{name}` is {has}, and this takes {needs} [TFY0173]; use a token with that role, or ask somebody who has one"
+        "`{name}` is {has}, and this takes {needs} [TFY0173]; use a token with that role, or ask a person who has one"
     )]
     TooLittle {
         /// Who asks.
@@ -46,7 +46,7 @@ pub enum AuthError {
     },
     /// The file of the tokens cannot be used.
     #[error(
-        "the tokens in {} cannot be {did}: {why} [TFY0175]; it must be a file of this user that nobody else can read", .file.display()
+        "the tokens in {} cannot be {did}: {why} [TFY0175]; it must be a file of this user that no other user can read", .file.display()
     )]
     TokenFile {
         /// The file.

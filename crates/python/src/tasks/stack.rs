@@ -301,7 +301,7 @@ fn raised(py: Python<'_>, error: PyErr) -> Output {
         && error.traceback(py).is_none()
         && error.cause(py).is_none();
     Output::Raised(match is_reused {
-        true => begun(py, "this coroutine is over; a program runs once"),
+        true => begun(py, "this coroutine is finished; a program runs once"),
         false => error,
     })
 }

@@ -467,7 +467,7 @@ pub(crate) fn redacted(text: &str) -> String {
 /// Prints the failure of a task that no other task waited for.
 pub(crate) fn show_unobserved(py: Python<'_>, error: &TaskError) {
     let text = shown(&error.to_string(), Some(error.kind()));
-    let mut text = format!("tiffany: a task failed and nobody waited for it: {text}\n");
+    let mut text = format!("tiffany: a task failed and no task waited for it: {text}\n");
     if let Some(traceback) = error.origin::<Raised>().and_then(|raised| raised.shown(py)) {
         text.push_str(&traceback);
     }

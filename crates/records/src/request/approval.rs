@@ -223,7 +223,7 @@ pub fn user_name(uid: u32) -> String {
 /// The error for a question that is not open.
 pub fn no_such_approval(id: &str) -> TaskError {
     let message = format!(
-        "no approval `{id}` is open: there is none, it is decided, it was withdrawn, or its time is over"
+        "no approval `{id}` is open: it does not exist, is decided, was withdrawn, or has timed out"
     );
     TaskError::new(ErrorKind::NoSuchApproval, message)
 }

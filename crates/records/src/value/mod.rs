@@ -41,7 +41,7 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
 /// A value as the JSON that serde makes of it.
 pub fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
     let unwritable = |path: String, why: &dyn std::fmt::Display| {
-        let message = format!("a value cannot be written down at `{path}`: {why}");
+        let message = format!("a value cannot be recorded, at `{path}`: {why}");
         TaskError::new(ErrorKind::Unserializable, message)
     };
     let mut bytes = Vec::new();

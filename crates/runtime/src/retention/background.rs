@@ -75,7 +75,7 @@ fn tell(pruned: &Pruned, told: &BTreeSet<Uuid>) -> BTreeSet<Uuid> {
         let Pruned { removed, compacted, bytes, collected, .. } = pruned;
         tracing::info!(
             target: "tiffany", removed, compacted, bytes, blobs = collected.blobs,
-            "runs that are over: {removed} removed, {compacted} compacted",
+            "finished runs: {removed} removed, {compacted} compacted",
         );
     }
     for (run, error) in pruned.refused.iter().filter(|(run, _)| !told.contains(run)) {

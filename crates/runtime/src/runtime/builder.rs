@@ -154,11 +154,11 @@ impl Builder {
                 |error| match tracing::enabled!(target: "tiffany", Level::ERROR) {
                     true => tracing::error!(
                         target: "tiffany", code = error.code(),
-                        "a task failed and nobody waited for it: {}", shown(error),
+                        "a task failed and no task waited for it: {}", shown(error),
                     ),
                     false => {
                         eprintln!(
-                            "tiffany: a task failed and nobody waited for it: {}",
+                            "tiffany: a task failed and no task waited for it: {}",
                             shown(error)
                         );
                     }

@@ -92,7 +92,7 @@ impl Runtime {
         let Some(durable) = &mut self.durable else { return self.execute(id, order) };
         match order {
             Order::Start(call, effect) if Work::is_ephemeral(&effect) => {
-                let message = "what blocking work gives cannot be written down; use a step";
+                let message = "the result of blocking work cannot be recorded; use a step";
                 let error = TaskError::new(ErrorKind::NotDurable, message);
                 self.complete(id, Completion::Call(call, Err(error)));
             }

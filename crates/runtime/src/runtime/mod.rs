@@ -139,7 +139,7 @@ pub(crate) struct Hosted {
 }
 
 /// A run that was started, and the type of its root's value.
-#[must_use = "a run goes on only while the runtime is driven: give it to `Runtime::finish`"]
+#[must_use = "a run makes progress only while the runtime is driven: pass it to `Runtime::finish`"]
 pub struct RunHandle<T> {
     id: RunId,
     value: PhantomData<fn() -> T>,
@@ -598,7 +598,7 @@ impl Runtime {
         if !step.is_zero() {
             tracing::warn!(
                 target: "tiffany",
-                "the system's clock is {step:?} ahead of what it was; sleeps that end before are over",
+                "the system clock was set ahead by {step:?}; sleeps that end before now have ended",
             );
             self.effects.clock_stepped(now, step);
         }

@@ -480,7 +480,7 @@ impl Runtime {
             false => {
                 let forks = forks.join(", ");
                 let message = format!(
-                    "the run that made promise {promise} is over; a fork of it has to be named to settle it: {forks}"
+                    "the run that made promise {promise} is finished; name the fork whose promise is to be settled: {forks}"
                 );
                 TaskError::new(ErrorKind::UnknownPromise, message)
             }
@@ -556,7 +556,8 @@ fn needs_log(request: &Request) -> bool {
 
 /// The error for an answer that nobody waits for any more.
 fn nobody_waits(promise: Uuid) -> TaskError {
-    let message = format!("the run of promise {promise} is over, and nobody waits for it any more");
+    let message =
+        format!("the run of promise {promise} is finished, and no task waits for it any more");
     TaskError::new(ErrorKind::UnknownPromise, message)
 }
 

@@ -154,7 +154,7 @@ impl Runtime {
     /// A run cannot go on.
     pub(crate) fn pause(&mut self, uuid: Uuid, error: TaskError, dormant: Option<Box<DormantRun>>) {
         self.warn_paused(uuid, &error);
-        let told = (Stage::Log, format!("the run cannot go on and is paused: {error}"));
+        let told = (Stage::Log, format!("the run cannot continue and is paused: {error}"));
         let data = Data::Log { level: LogLevel::Error, step: None };
         self.tell_activity(uuid.into(), None, told, data);
         if error.kind() == ErrorKind::Diverged {
@@ -167,7 +167,7 @@ impl Runtime {
     pub(crate) fn warn_paused(&self, uuid: Uuid, error: &TaskError) {
         let what = match error.kind() {
             ErrorKind::RunHeld => shown(error).to_string(),
-            _ => format!("run {uuid} cannot go on and is paused: {}", shown(error)),
+            _ => format!("run {uuid} cannot continue and is paused: {}", shown(error)),
         };
         match (
             &self.settings.registry.language,

@@ -143,6 +143,6 @@ impl Runtime {
 }
 
 fn no_snapshot<T>(run: &DurableRun<T>, why: &str) -> TaskError {
-    let message = format!("run {} cannot be written down as a whole: {why}", run.uuid());
+    let message = format!("run {} cannot be saved as a snapshot: {why}", run.uuid());
     TaskError::new(ErrorKind::NoSnapshot, message)
 }

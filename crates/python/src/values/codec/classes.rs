@@ -81,7 +81,9 @@ pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType
     }
     if imported.is_none() && main.is_none() {
         let what = format!("the class `{name}` is not here: no module `{module_name}` is imported");
-        return Err(Fail::new(what).next(format!("import `{module_name}` before the run goes on")));
+        return Err(
+            Fail::new(what).next(format!("import `{module_name}` before the run is resumed"))
+        );
     }
     let what = format!("the class `{name}` is not here: the module `{module_name}` has none");
     Err(Fail::new(what)

@@ -42,7 +42,7 @@ pub(super) mod stand_in {
         tiffany,
         UnknownException,
         super::PyException,
-        "Stands for an exception whose class is not here. `type_name` and `message` are what was written down of it."
+        "Stands for an exception whose class is not available here. `type_name` and `message` are those that were recorded."
     );
 }
 use stand_in::UnknownException;

@@ -248,6 +248,6 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
             return Ok(made);
         }
     }
-    let next = "call `tiffany.codec.register` or `plug` before the run goes on, as the program did that wrote it";
-    Err(Fail::new(format!("nobody here reads the type `{name}`")).next(next))
+    let next = "call `tiffany.codec.register` or `plug` before the run is resumed, as the program did that wrote it";
+    Err(Fail::new(format!("no codec is registered for the type `{name}`")).next(next))
 }

@@ -120,7 +120,7 @@ impl Fixture {
         let chain = reader.checker().chain().filter(|_| begins).cloned();
         let Some(chain) = chain else { return Err(wrong("is not the log of a run")) };
         if !is_whole {
-            return Err(wrong("has no end; it was cut, or the run was not over"));
+            return Err(wrong("has no end; it was cut, or the run was not finished"));
         }
         let text = String::from_utf8(bytes).map_err(|_| wrong("is not the log of a run"))?;
         Ok(Fixture { text, chain })
