@@ -219,4 +219,4 @@ def test_the_fixture_records_and_compares(pytester: pytest.Pytester) -> None:
         patch.setenv("ROUNDS", "3")
         parted = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     parted.assert_outcomes(failed=2)
-    parted.stdout.fnmatch_lines(["*GoldenLogError: the code and the golden log*have parted ways*"])
+    parted.stdout.fnmatch_lines(["*GoldenLogError: the code and the golden log*differ*"])

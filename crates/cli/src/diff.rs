@@ -234,7 +234,7 @@ fn shown(change: &Change, room: usize) -> (String, String) {
     (side(&change.a), side(&change.b))
 }
 
-/// What an error says, if that is one as the comparison has it.
+/// The message of an error in the form of the comparison; `None` for another value.
 fn error(value: &Option<Value>) -> Option<&str> {
     let error = value.as_ref()?;
     error.get("kind")?.as_str().filter(|_| error.get("within").is_some())?;

@@ -27,6 +27,6 @@ fn tell(state: &str) {
         UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
     });
     if let Err(error) = sent {
-        tracing::warn!(target: "tiffany", "the service manager cannot be told how this stands: {error}");
+        tracing::warn!(target: "tiffany", "the state cannot be reported to the service manager: {error}");
     }
 }

@@ -274,7 +274,7 @@ fn draw_name() -> io::Result<String> {
     let mut bits = [0; 8];
     match rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())? {
         8 => Ok(format!("{:016x}", u64::from_be_bytes(bits))),
-        _ => Err(io::Error::other("the system gives no random numbers")),
+        _ => Err(io::Error::other("the system returned no random numbers")),
     }
 }
 

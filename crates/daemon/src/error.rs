@@ -12,7 +12,7 @@ use tiffany::Uuid;
 pub enum DaemonError {
     /// The address cannot be listened on.
     #[error(
-        "cannot listen on {address}: {why} [TFY0155]; give another one by `--listen`, or end who has it"
+        "cannot listen on {address}: {why} [TFY0155]; choose another one with `--listen`, or stop the process that uses it"
     )]
     Listen {
         /// The address.

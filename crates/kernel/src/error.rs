@@ -167,7 +167,7 @@ kinds! {
     /// A recorded value can't be read as the wanted type.
     Unreadable = "TFY0035", "correct the input; if an older version of the program wrote it, let the type read that form as well";
     /// A durable run's code did something other than what its log contains.
-    Diverged = "TFY0036", "bring the recorded call back, or let new code live with old runs by `patched`";
+    Diverged = "TFY0036", "restore the recorded call, or use `patched` to let new code work with old runs";
     /// The id belongs to a run with another function or another input.
     OtherRun = "TFY0037", "use another id, or ask for the run that has it";
     /// No function is registered under this name.
@@ -191,7 +191,7 @@ kinds! {
     /// A runtime was used in a process that was forked from its own.
     Forked = "TFY0047", "start a runtime after the fork, or use `spawn` as the start method of `multiprocessing`";
     /// A program was to be run that had begun already.
-    Begun = "TFY0048", "call its function again, which gives a new one";
+    Begun = "TFY0048", "call its function again, which returns a new one";
     /// The package was imported in a sub-interpreter.
     Subinterpreter = "TFY0049", "import it in the main interpreter, and use processes for more processors";
     /// A key in the user's database belongs to another run.

@@ -105,15 +105,15 @@ impl Outside {
         self.acts.iter().map(|(planned, _)| planned.id.clone()).collect()
     }
 
-    /// When something can be done next.
+    /// When the next act is due.
     pub(crate) fn due(&self) -> Option<Time> {
         let acts = self.free().into_iter().map(|at| self.epoch + self.acts[at].0.after);
         let replies = self.replies.values().filter(|reply| matches!(reply.stage, Stage::ToDo));
         acts.chain(replies.map(|reply| reply.due)).chain(self.person.due()).min()
     }
 
-    /// What is to be done and waits for nothing but its time: who sends several messages of one name waits for each to
-    /// be safe, and nobody speaks to a run before it is known to be there.
+    /// The acts that wait for nothing but their time: messages with the same name wait until the
+    /// one before is durable, and no act concerns a run before that is known to exist.
     fn free(&self) -> Vec<usize> {
         let mut busy: BTreeSet<(&str, Option<&str>)> = BTreeSet::new();
         let mut free = Vec::new();

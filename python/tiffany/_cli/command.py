@@ -131,7 +131,7 @@ def _settings(module: ModuleType, env: dict[str, Any]) -> RuntimeSettings:
     given = getattr(module, "tiffany_settings", {})
     wrong = [key for key in given if key not in DEFAULTS] if isinstance(given, dict) else [given]
     if wrong:
-        message = f"`tiffany_settings` has {wrong[0]!r}, which is nothing that a runtime takes"
+        message = f"`tiffany_settings` has {wrong[0]!r}, which is not a setting of a runtime"
         next_step = "make it a dict with keyword arguments of `tiffany.Runtime`"
         raise ProgramFileError("TFY0074", message, next_step)
     settings = cast(RuntimeSettings, {**given})

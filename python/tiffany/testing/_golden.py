@@ -113,7 +113,7 @@ class GoldenLog:
         code = os.path.normpath(app)
         if not os.path.exists(code):
             raise GoldenLogError(
-                f"there is no {code}, whose code is to be compared with the golden log {self.path} [TFY0059]; bring it back, or name its new place in "
+                f"there is no {code}, whose code is to be compared with the golden log {self.path} [TFY0059]; restore it, or name its new place in "
                 "the test"
             )
         words = ["--app", code, "replay", "--file", os.fspath(self.path)]
@@ -131,7 +131,7 @@ class GoldenLog:
         """Builds the error message of a failed replay from its output."""
         details = f"{done.stdout}{done.stderr}"
         if error in ("TFY0036", "TFY0066"):
-            what = f"the code in {code} and the golden log {self.path} have parted ways"
+            what = f"the code in {code} and the golden log {self.path} differ"
             return f"{what} [TFY0059]; if the change is intended, capture the run again with `--force`\n{details}"
         if error in ("TFY0059", "TFY0105", "TFY0107"):
             # What helps is known better here.
@@ -182,6 +182,6 @@ class GoldenLog:
             _core._replay(known, self.path)
         except DivergedError as error:
             raise GoldenLogError(
-                f"the code and the golden log {self.path} have parted ways [TFY0059]; if the change is intended, record it anew, by "
+                f"the code and the golden log {self.path} differ [TFY0059]; if the change is intended, record it again with "
                 f"`pytest --golden-update`\n{error}"
             ) from None

@@ -92,7 +92,7 @@ fn random_id() -> Result<String, Problem> {
         Ok(count) if count == bits.len() => {
             Ok(tiffany::Uuid::from_random(u128::from_be_bytes(bits)).to_string())
         }
-        _ => Err(DaemonError::Start("the system gives no random numbers".into()).into()),
+        _ => Err(DaemonError::Start("the system returned no random numbers".into()).into()),
     }
 }
 

@@ -51,8 +51,8 @@ pub(crate) fn bind(address: SocketAddr) -> Result<NotInherited<TcpListener>, Dae
     let failed = |error: std::io::Error| {
         let why = match error.kind() {
             std::io::ErrorKind::AddrInUse => match who_has(address) {
-                Some(who) => format!("{who} has the port"),
-                None => "another process has the port".into(),
+                Some(who) => format!("{who} uses the port"),
+                None => "another process uses the port".into(),
             },
             _ => error.to_string(),
         };

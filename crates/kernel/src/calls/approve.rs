@@ -18,7 +18,8 @@ impl Run {
         let deadline = match deadline.transpose() {
             Ok(deadline) => deadline,
             Err(timeout) => {
-                let message = format!("a timeout of {timeout:?} ends past the end of time");
+                let message =
+                    format!("a timeout of {timeout:?} ends after the last possible moment");
                 return Answer::error(ErrorKind::BadDuration, message);
             }
         };

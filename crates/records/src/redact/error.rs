@@ -32,7 +32,7 @@ pub enum RedactError {
     },
     /// There is no value to be taken out.
     #[error(
-        "{what}{} gives nothing to take out: {why} [TFY0193]; give a value of at least {} characters",
+        "{what}{} has nothing to redact: {why} [TFY0193]; give a value of at least {} characters",
         in_line(*.line), super::SHORTEST
     )]
     NoValue {

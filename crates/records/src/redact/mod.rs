@@ -150,7 +150,7 @@ impl Redactions {
     fn secret(mut self, value: &str, what: &str) -> Result<Redactions, RedactError> {
         let none = |why| RedactError::NoValue { what: what.to_owned(), line: None, why };
         if value.chars().count() < SHORTEST {
-            return Err(none("it is too short to be told from other text"));
+            return Err(none("it is too short to be distinguished from other text"));
         }
         self.patterns.add(&Patterns::of_value(value)).map_err(|_| none("it is too long"))?;
         self.rules.push(match what {

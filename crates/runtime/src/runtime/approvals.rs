@@ -81,7 +81,7 @@ impl Runtime {
         }
     }
 
-    /// Tells those who watch what becomes of a question.
+    /// Publishes an event about a question.
     fn tell_of(&self, call: CallRef, message: String, data: serde_json::Value) {
         let Some(place) = self.places.get(&call.run) else { return };
         let Hosted { run, durable_state, .. } = &*self.runs[*place];

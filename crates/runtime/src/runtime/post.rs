@@ -44,7 +44,7 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// A task sends a message.
+    /// Starts to send a message of a task.
     pub(crate) fn begin_send(&mut self, call: CallRef, sending: Sending) {
         let key = self.places.get(&call.run).and_then(|place| {
             let durable_state = self.runs[*place].durable_state.as_ref()?;

@@ -70,11 +70,12 @@ impl Runtime {
         };
         if durable_state.branch.is_some() {
             return Err(
-                "it is a fork, and what it may do stands in the log that would be replaced".into(),
+                "it is a fork, and the steps that it may do are in the log that would be replaced"
+                    .into(),
             );
         }
         if durable_state.holding.error.is_some() {
-            return Err("it is held, which stands in the log that would be replaced".into());
+            return Err("it is held, which is recorded in the log that would be replaced".into());
         }
         if let Some(error) = &durable.failed {
             return Err(error.to_string());

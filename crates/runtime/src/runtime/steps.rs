@@ -48,26 +48,26 @@ enum Due {
     Queue(usize),
 }
 
-/// A step that is not over.
+/// An unfinished step.
 pub(crate) struct Underway {
     pub(crate) work: StepWork,
     pub(crate) key: Arc<str>,
     birth: u64,
-    /// Where its jitter comes from.
+    /// The seed of its jitter.
     seed: u64,
-    /// What its work has kept, as JSON.
+    /// The checkpoint of its work, as JSON.
     checkpoint: Option<Arc<str>>,
-    /// An attempt was given up in the middle, and may yet have its way.
+    /// Whether an attempt was abandoned while it was running, and may still take effect.
     in_doubt: bool,
     pub(crate) queue: Option<usize>,
     /// The number of the last attempt, and how many failed.
     pub(crate) attempt: u64,
     failures: u64,
     pub(crate) state: State,
-    /// What it may block a thread with, from the moment it is granted until the work takes it along.
+    /// Its slot for blocking a thread, from the moment it is granted until the work takes it.
     slot: Option<Slot>,
     timer: Option<Time>,
-    /// When its task asked for it, when it last came to its queue, and when the last attempt began.
+    /// When its task called it, when it last joined its queue, and when the last attempt started.
     asked: Time,
     queued: Time,
     launched: Time,

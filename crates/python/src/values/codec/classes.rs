@@ -86,8 +86,7 @@ pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType
         );
     }
     let what = format!("the class `{name}` is not here: the module `{module_name}` has none");
-    Err(Fail::new(what)
-        .next("bring the class back under its old name, or keep an alias of it there"))
+    Err(Fail::new(what).next("restore the class under its old name, or keep an alias there"))
 }
 
 fn a_class<'py>(name: &str, found: Bound<'py, PyAny>) -> Result<Bound<'py, PyType>, Fail> {

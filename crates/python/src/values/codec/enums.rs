@@ -59,7 +59,7 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
         [Some(name), None] if name.is_exact_instance_of::<PyString>() => member(&class, &name)?
             .ok_or_else(|| {
                 let what = format!("`{class_name}` has no member `{name}`");
-                Fail::new(what).next("bring the member back; an alias for another one will do")
+                Fail::new(what).next("restore the member, or add an alias for another one")
             }),
         [None, Some(value)]
             if class.is_subclass(FLAG.get(py)?)? && value.is_exact_instance_of::<PyInt>() =>

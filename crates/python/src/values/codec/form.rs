@@ -108,7 +108,7 @@ impl<'py> Tagged<'py> {
         self.alone()?.cast_exact().map_err(|_| self.wrong("a list"))
     }
 
-    /// A list of so many elements under the tag, and nothing else.
+    /// A list of `N` elements under the tag, and nothing else.
     pub(super) fn items<const N: usize>(&self) -> Result<[Bound<'py, PyAny>; N], Fail> {
         let items: Vec<_> = self.list()?.iter().collect();
         items.try_into().map_err(|_| self.wrong(&format!("a list of {N}")))

@@ -18,7 +18,7 @@ pub(super) const TAGS: &[Tag] = &[
     Tag { name: "$namedtuple", build: build_namedtuple },
 ];
 
-/// Where attributes stand that are no fields.
+/// The member with the attributes that are not fields.
 const ATTRIBUTES: &str = "$attributes";
 
 static FIELDS: Known = Known::new("dataclasses", "fields");
@@ -249,7 +249,7 @@ impl<'py> Given<'py> {
     pub(super) fn nothing_left(&self, class: &str) -> Result<(), Fail> {
         let Some((field, _)) = self.0.iter().next() else { return Ok(()) };
         let what = format!("`{class}` has no field `{}`", field.str()?.to_string_lossy());
-        Err(Fail::new(what).next("correct the input, or bring the field back"))
+        Err(Fail::new(what).next("correct the input, or restore the field"))
     }
 }
 

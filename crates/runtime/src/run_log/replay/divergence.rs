@@ -176,7 +176,7 @@ impl Divergence {
             (Some(is), Some(was)) => format!("task {tid} now {is}, where {was}: {difference}"),
             (Some(is), None) => format!("task {tid} now {is}, where its log says that it ended"),
             (None, Some(was)) => format!("{was} by task {tid}, which is not made any more"),
-            (None, None) => "the log tells of a call that is not made any more".into(),
+            (None, None) => "the log has a call that is not made any more".into(),
         }
     }
 }
