@@ -229,7 +229,7 @@ RUNS: list[tuple[Callable[[Runtime], Any], str]] = [
     (lambda runtime: runtime.query("x", core_id(3)), "`name` is a text, not 3"),
     (lambda runtime: runtime.decide(core_id(3), again=True), "`key` is a text, not 3"),
     (lambda runtime: runtime.decide("x", failed=core_id(3)), "`failed` is a text, not 3"),
-    (lambda runtime: runtime.decide("x"), "say one thing of a step in doubt"),
+    (lambda runtime: runtime.decide("x"), "a step in doubt needs exactly one decision"),
     (lambda runtime: runtime.wait(core_id(3)), '"3" is not a run; give a Run'),
     (lambda runtime: runtime.wait(HALF), "is not a run; give a Run"),
     (lambda runtime: runtime.handle.submit("x", id=core_id(3)), "`id` is a text, not 3"),

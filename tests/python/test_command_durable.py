@@ -159,7 +159,7 @@ def test_a_second_one_does_not_wait_for_a_step(home: Home) -> None:
         started.signal(signal.SIGINT)
         assert started.process.stderr is not None
         assert "interrupted" in started.process.stderr.readline()
-        assert "still at work" in started.process.stderr.readline()
+        assert "still running" in started.process.stderr.readline()
         started.signal(signal.SIGINT)
         ended = started.end()
     assert ended.code == 130

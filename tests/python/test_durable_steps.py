@@ -499,7 +499,7 @@ def generator_function() -> Any:
         ({"db": len}, len, 'kind is "transactional"'),
         ({"kind": "transactional", "db": len}, on_loop.function, "a plain function"),
         ({"kind": "transactional", "db": len}, lambda: 1, "no parameter for the connection"),
-        ({}, generator_function, "makes calls of its own"),
+        ({}, generator_function, "which makes calls"),
         ({}, 7, "is not a step"),
     ],
 )

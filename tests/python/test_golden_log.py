@@ -81,7 +81,7 @@ def test_code_that_comes_to_another_end_is_shown(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     BONUS.append(1)
     with pytest.raises(
-        tiffany.errors.GoldenLogError, match="now comes to the value 7, and came to the"
+        tiffany.errors.GoldenLogError, match="now ends with the value 7, and ended with the"
     ):
         GoldenLog(path)(order("tea", 2))
 

@@ -116,7 +116,7 @@ pub enum CliError {
     },
     /// Questions of a run were denied, because nobody was there to ask.
     #[error(
-        "{0} [TFY0186]; see with `show` what became of the run; run the command in a terminal, or let another user decide with `--approvals wait`"
+        "{0} [TFY0186]; see the state of the run with `show`; run the command in a terminal, or let another user decide with `--approvals wait`"
     )]
     Denied(String),
     /// A run was to be started, and no process has the directory.

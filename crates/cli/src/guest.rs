@@ -206,7 +206,7 @@ fn program_file(matches: &ArgMatches) -> Result<ProgramFile, clap::Error> {
         );
     }
     if is_typed(daemon_commands::CONFIG) {
-        return refused("`run` takes no `--config`: the program says it");
+        return refused("`run` takes no `--config`: the program sets the configuration");
     }
     let RunFile { wal, id, env, approvals, program } = RunFile::from_arg_matches(matches)?;
     let questions = match approvals.manner(AboutApprovals::Deny) {

@@ -11,7 +11,7 @@ pub(crate) fn ready(url: &str) {
 
 /// The daemon comes to its end.
 pub(crate) fn stopping() {
-    tell("STOPPING=1\nSTATUS=running steps come to their end");
+    tell("STOPPING=1\nSTATUS=running steps finish");
 }
 
 fn tell(state: &str) {

@@ -154,7 +154,7 @@ pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
         (Err(error), Err(_)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             let shown = Shown::from(LogError::io("look into", dir, &error));
             Err(Ending::Error(Shown {
-                message: format!("cannot look into {}: this user may not", dir.display()),
+                message: format!("cannot read {}: this user has no permission", dir.display()),
                 next: "do it as the user that the directory belongs to, or check its permissions"
                     .into(),
                 ..shown

@@ -241,7 +241,7 @@ impl App {
         }
         let name: String = name.chars().take(100).collect();
         let message = format!(
-            "there is no run `{name}`; it is the beginning of {run}, and what is changed is named as a whole"
+            "there is no run `{name}`; it is the beginning of {run}, and changes need the whole name"
         );
         Err(TaskError::new(ErrorKind::NoSuchRun, message).into())
     }

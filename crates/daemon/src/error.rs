@@ -113,7 +113,7 @@ pub enum DaemonError {
     Clock(u64),
     /// No file descriptor is left for a connection.
     #[error(
-        "no file descriptor is left for this connection [TFY0250]; wait a little, and try again; if it lasts, raise the limit of open files (`ulimit -n`, `LimitNOFILE=`)"
+        "no file descriptor is left for this connection [TFY0250]; wait a little, and try again; if this persists, raise the limit of open files (`ulimit -n`, `LimitNOFILE=`)"
     )]
     NoDescriptor,
     /// The process may have too few files open for a daemon.

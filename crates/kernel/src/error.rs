@@ -101,7 +101,7 @@ kinds! {
     /// The task panicked.
     Panicked = "TFY0002", "fix the panic, or return an error from the task instead";
     /// The task was cancelled.
-    TaskCancelled = "TFY0003", "handle it where you wait, or look for who cancels the task";
+    TaskCancelled = "TFY0003", "handle it where you wait, or find out what cancels the task";
     /// A call was made outside a task.
     OutsideTask = "TFY0004", "make the call inside a task: `tiffany::run(async { … })`";
     /// A task waited for itself.
@@ -183,7 +183,7 @@ kinds! {
     /// The process that has to act does not respond.
     Unreachable = "TFY0043", "see with `tiffany doctor` why the process does not answer; in a program, drive the runtime with `wait_for` or `run`";
     /// The run has no answer for questions of this name.
-    NoSuchQuestion = "TFY0044", "let the run answer it by `on_question`, or ask it later";
+    NoSuchQuestion = "TFY0044", "answer it in the run with `on_question`, or ask it later";
     /// A program yielded something that is not a call.
     NotACall = "TFY0045", "yield a call, a generator or coroutine, or nothing";
     /// A runtime was used on a thread other than its own.
@@ -195,9 +195,9 @@ kinds! {
     /// The package was imported in a sub-interpreter.
     Subinterpreter = "TFY0049", "import it in the main interpreter, and use processes for more processors";
     /// A key in the user's database belongs to another run.
-    OtherKey = "TFY0050", "give each log directory a table of its own, or remove the keys of the run that is gone";
+    OtherKey = "TFY0050", "give each log directory a table of its own, or remove the keys of the run that no longer exists";
     /// A saga failed, and not all of its steps could be undone.
-    NotUndone = "TFY0051", "undo what is named by hand";
+    NotUndone = "TFY0051", "undo the named steps by hand";
     /// A step ended with an exception that can't be rebuilt from its record.
     StepFailed = "TFY0052", "make its class importable under the same name, with serializable arguments";
     /// A program yielded again when it was to end.
@@ -247,9 +247,9 @@ kinds! {
     /// The question does not have this choice.
     BadChoice = "TFY0183", "give one of its choices, which `tiffany approve` lists";
     /// A person rejected what was asked.
-    Rejected = "TFY0184", "see by `show` who said so and why; change what was asked for, and ask again";
+    Rejected = "TFY0184", "see with `show` who decided and why; change the request, and ask again";
     /// A name contains a secret.
-    SecretName = "TFY0192", "give it a name without what the rules of redaction take out";
+    SecretName = "TFY0192", "use a name without text that the redaction rules remove";
     /// A value from outside the program has a form that no program could read.
     RefusedValue = "TFY0220", "send JSON with at most 100 levels, numbers within the range of a double, whole surrogate pairs, and each name once in an object";
     /// Calls that share the runtime of a directory have different settings.

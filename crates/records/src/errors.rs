@@ -12,7 +12,7 @@ pub fn compacted(run: Uuid) -> TaskError {
 
 /// The error for a run that was removed.
 pub fn run_removed(uuid: Uuid) -> TaskError {
-    let message = format!("run {uuid} was removed, and what came of it is gone");
+    let message = format!("run {uuid} was removed, and its outcome no longer exists");
     TaskError::new(ErrorKind::RunRemoved, message)
 }
 

@@ -163,7 +163,7 @@ fn a_program_that_does_something_else_is_told_where() {
     let other_end = async |text: String| echo(text).await.map(|said| said + "!");
     let error = replay_log(Runtime::builder().register("echo", other_end), &file).unwrap_err();
     assert!(
-        error.to_string().contains(r#"the value "tea!", and came to the value "tea""#),
+        error.to_string().contains(r#"the value "tea!", and ended with the value "tea""#),
         "{error}"
     );
     let error = replay_log(Runtime::builder().register("tea", echo), &file).unwrap_err();

@@ -252,7 +252,7 @@ fn another_answer_takes_another_way_which_is_refused_until_it_is_allowed() {
     assert_eq!(done(&run), ["fare", "book", "mail"]);
     assert_eq!(runtime.wait_for(&run).unwrap(), value);
     assert_eq!(kind(runtime.fork(&run, at, dear().id("dear"))).0, ErrorKind::OtherRun);
-    assert!(kind(runtime.allow(&run, ["*"])).1.contains("over"));
+    assert!(kind(runtime.allow(&run, ["*"])).1.contains("is finished"));
 }
 
 #[test]

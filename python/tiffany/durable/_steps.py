@@ -121,7 +121,7 @@ def _make(options: dict[str, Any], function: Any) -> Any:
         raise bad(f"the step {function!r} needs a name, which is a text", "@step(name=...)")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise bad(
-            f"the step `{name}` is a generator function, which makes calls of its own; a step makes none",
+            f"the step `{name}` is a generator function, which makes calls; a step cannot make calls",
             "make it a plain function, or call it without @step",
         )
     is_async = inspect.iscoroutinefunction(function)

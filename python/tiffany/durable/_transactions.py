@@ -84,7 +84,7 @@ class _Attempt:
         if (birth, step) != (self.birth, self.step):
             raise OtherKeyError(
                 f"the key {self.key} in the table `{self.shown}` belongs to the step `{step}` of another run of this id "
-                "[TFY0050]; give each log directory a table of its own, or remove the keys of the run that is gone"
+                "[TFY0050]; give each log directory a table of its own, or remove the keys of the run that no longer exists"
             )
 
     def done(self, work: Callable[[], Any]) -> str:

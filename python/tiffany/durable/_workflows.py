@@ -340,7 +340,7 @@ def _unfit(function: Function, why: str) -> UnreadableError:
     return UnreadableError(
         f"the input does not fit `{function.__qualname__}`: {why}; it takes {takes}, "
         f"such as {_schema.example(function)} [TFY0035]; "
-        "correct the input; if an older version of the function took it, let this one take it as well"
+        "correct the input; if an older version of the function accepted it, accept it here too"
     )
 
 

@@ -35,7 +35,7 @@ def _only(wal: str | os.PathLike[str]) -> uuid.UUID:
     logs = sorted((Path(wal) / "wal").glob("*.wal"))
     if len(logs) != 1:
         raise GoldenLogError(
-            f"{os.fspath(wal)} has {len(logs)} runs; a golden log is that of one [TFY0059]; say which"
+            f"{os.fspath(wal)} has {len(logs)} runs; a golden log has one run [TFY0059]; name the run"
         )
     return uuid.UUID(logs[0].stem)
 

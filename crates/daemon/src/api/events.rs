@@ -183,7 +183,7 @@ impl Events {
                 return Next::Failed(Problem::from(error).json());
             }
         };
-        let Some(first) = first else { return Next::End(GOING_AWAY, "the runtime is gone") };
+        let Some(first) = first else { return Next::End(GOING_AWAY, "the runtime has ended") };
         let mut told = vec![first];
         while told.len() < HANDFUL
             && let Some(more) = self.events.try_next()

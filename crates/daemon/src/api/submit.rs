@@ -62,7 +62,7 @@ pub(super) async fn submit(
 fn for_who_submits(problem: Problem) -> Problem {
     match problem.code == ErrorKind::Unregistered.code() {
         true => problem.with_next(
-            "give the name of a function that is there: `GET /api/v1/status` lists them; to add one, let the program of the daemon register it, or give the file that has it by `--app`",
+            "give the name of a registered function: `GET /api/v1/status` lists them; to add one, register it in the program of the daemon, or pass its file with `--app`",
         ),
         false => problem,
     }

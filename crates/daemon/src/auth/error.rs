@@ -73,7 +73,7 @@ pub enum AuthError {
     TokenName(String),
     /// What is done cannot be written down, so it is not done.
     #[error(
-        "the audit file {} cannot be written: {why} [TFY0179]; nothing is changed as long as that is so; make room, or give another file", .file.display()
+        "the audit file {} cannot be written: {why} [TFY0179]; nothing can be changed until it can be written; free some space, or give another file", .file.display()
     )]
     Audit {
         /// The file.

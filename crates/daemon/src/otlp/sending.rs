@@ -41,7 +41,7 @@ impl Counts {
         let mut failures = Family::new(
             "tiffany_otlp_failures_total",
             Kind::Counter,
-            "How often the collector could not be reached or did not take what it was sent.",
+            "How often the collector could not be reached or refused the data.",
         );
         failures.add(&[], count(&self.failures));
         vec![sent, dropped, failures]

@@ -47,7 +47,7 @@ impl Background {
                     }
                     Err(error) => tracing::warn!(
                         target: "tiffany", code = error.code(),
-                        "the rules about old runs could not be kept this time: {error}",
+                        "the rules about finished runs could not be applied this time: {error}",
                     ),
                 }
                 match ended.recv_timeout(every.max(MIN_INTERVAL)) {

@@ -201,7 +201,7 @@ impl Runtime {
             Some(Known::Over(_, Some(ended))) => Some(ended.beginning.clone()),
             Some(Known::Removed) => {
                 let message = format!(
-                    "the id `{id}` belongs to a run that was removed, and what came of it is gone"
+                    "the id `{id}` belongs to a run that was removed, and its outcome no longer exists"
                 );
                 return Err(RunError::Failed(TaskError::new(ErrorKind::RunRemoved, message)));
             }

@@ -28,7 +28,7 @@ use tiffany_records::value::Json;
 fn still_busy(run: Uuid, steps: &[String]) -> TaskError {
     let steps = steps.join(", ");
     let why = format!(
-        "until its steps that are under way have ended: {steps}; release it after that, or cancel it, which waits for no step"
+        "until its running steps have finished: {steps}; release it after that, or cancel it, which does not wait for steps"
     );
     held(run, &why)
 }

@@ -133,7 +133,7 @@ impl Runtime {
         let known = match durable.read(uuid, |_| false) {
             Ok(decoded) => {
                 let message = format!(
-                    "run {uuid} is left alone by this process, which drives another one only"
+                    "run {uuid} is not resumed by this process, which drives only another run"
                 );
                 let error = TaskError::new(ErrorKind::Unreachable, message);
                 Known::Paused(error, Some(durable.keep_dormant(chain, &decoded)))

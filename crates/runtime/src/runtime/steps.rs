@@ -306,8 +306,7 @@ impl Runtime {
         let Some(Known { key, birth, seed, begun }) = self.identity(call) else { return };
         let in_doubt = begun.is_open && work.kind == Kind::AtMostOnce;
         if in_doubt && !work.holds_in_doubt {
-            let message =
-                format!("the process ended while attempt {} was under way", begun.attempt);
+            let message = format!("the process ended while attempt {} was running", begun.attempt);
             let mut error = TaskError::new(ErrorKind::InDoubt, message);
             error.add_call(work.name, work.at.clone());
             return self.complete(call.run, Completion::Call(call, Err(error)));

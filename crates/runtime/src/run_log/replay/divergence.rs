@@ -70,7 +70,7 @@ impl Cause {
             Cause::Reordered => "calls changed places",
             Cause::Removed => "a call was removed",
             Cause::Added => "a call was added",
-            Cause::Argument => "what the call is given changed",
+            Cause::Argument => "the input of the call changed",
             Cause::Unsteady => {
                 "the code is not the same twice: it asks the time, a random source or the environment directly"
             }
