@@ -83,7 +83,7 @@ def test_the_errors_of_a_hook_are_told() -> None:
     assert caught.value.path == ".x[0]"
     assert "the `encode` of `bad` failed: ZeroDivisionError" in str(caught.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    with pytest.raises(UnreadableError, match=f"gave a `int` and not a `{HERE}:Bad`"):
+    with pytest.raises(UnreadableError, match=f"returned a `int` and not a `{HERE}:Bad`"):
         decode('{"$custom":"bad","value":5}')
     codec.register(Bad, "bad", lambda bad: bad, lambda payload: payload)
     with pytest.raises(NotSerializableError, match="contains itself"):

@@ -385,7 +385,7 @@ def beating() -> Any:
 
 def test_a_heartbeat_is_wanted(run: Any) -> None:
     one, error = run(beating())
-    assert one == "done" and "gave no sign" in error
+    assert one == "done" and "sent no heartbeat" in error
 
 
 @step(retries=1, backoff=0)

@@ -241,12 +241,12 @@ fn lock_soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     })
 }
 
-/// Whether something was not done because it would have to wait.
+/// Whether a call failed because it would have to wait.
 fn would_wait(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// What came of writing an outcome.
+/// The result of writing an outcome.
 fn of_change(outcome: &str, written: Result<(), AuthError>) -> Result<(), AuthError> {
     match outcome {
         OK => written.map_err(AuthError::after_the_change),

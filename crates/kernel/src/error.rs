@@ -165,7 +165,7 @@ kinds! {
     /// A value that must be recorded can't be.
     Unserializable = "TFY0034", "give that part of the value a form that JSON has";
     /// A recorded value can't be read as the wanted type.
-    Unreadable = "TFY0035", "correct the input; if an older version of the program wrote it, let the type read that form as well";
+    Unreadable = "TFY0035", "correct the input; if an older version of the program wrote it, make the type accept that form too";
     /// A durable run's code did something other than what its log contains.
     Diverged = "TFY0036", "restore the recorded call, or use `patched` to let new code work with old runs";
     /// The id belongs to a run with another function or another input.
@@ -228,7 +228,7 @@ kinds! {
     NotRestored = "TFY0127", "register the state machine under the name it had, and let its type read what older versions wrote";
     /// The run was removed; its id stays taken.
     RunRemoved = "TFY0130", "start another run under another id, or restore the log from a backup";
-    /// The run was compacted: only its beginning and its end are left.
+    /// The run was compacted: only its input and its outcome are left.
     RunCompacted = "TFY0131", "see by `show` what came of it; what happened on the way is in older backups only";
     /// The run is not finished.
     NotOver = "TFY0132", "wait for its end, or end it by `cancel` and, if no process has the directory, `resume`; then do it again";

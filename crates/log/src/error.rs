@@ -56,7 +56,7 @@ pub enum LogError {
         path: PathBuf,
     },
     /// The directory may not be written.
-    #[error("cannot {act} {}: it may not be written [TFY0104]; check its permissions and how it is mounted", .path.display())]
+    #[error("cannot {act} {}: there is no write permission [TFY0104]; check its permissions and how it is mounted", .path.display())]
     ReadOnly {
         /// What was tried.
         act: &'static str,

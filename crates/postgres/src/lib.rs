@@ -179,7 +179,7 @@ impl Postgres {
         transaction.commit().map_err(|error| match error.as_db_error() {
             // The server says that it did not happen.
             Some(_) => told(error),
-            None => StepError::in_doubt(format!("the line was lost during COMMIT: {error}")),
+            None => StepError::in_doubt(format!("the connection was lost during COMMIT: {error}")),
         })?;
         self.reached(Stage::Committed, attempt);
         Ok(json)

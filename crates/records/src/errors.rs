@@ -6,7 +6,7 @@ use tiffany_log::LogError;
 
 /// The error for a run of which only the beginning and the end are left.
 pub fn compacted(run: Uuid) -> TaskError {
-    let message = format!("run {run} was compacted: only its beginning and its end are left");
+    let message = format!("run {run} was compacted: only its input and its outcome are left");
     TaskError::new(ErrorKind::RunCompacted, message)
 }
 

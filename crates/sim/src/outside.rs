@@ -14,7 +14,7 @@ use crate::logs::{Logs, RunLog};
 use crate::person::{Deciding, Person};
 use crate::plan::Draw;
 
-/// Something that is done from outside.
+/// An act from outside the run.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Submit { function: String, input: Value },
@@ -22,7 +22,7 @@ pub(crate) enum Act {
     Cancel,
 }
 
-/// Who does what to which run, and when.
+/// An act with its run and its time.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
     pub(crate) after: Duration,
@@ -30,7 +30,7 @@ pub(crate) struct Planned {
     pub(crate) act: Act,
 }
 
-/// A promise that waits for somebody outside.
+/// A promise that waits for an answer from outside.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The id of the run that asks.

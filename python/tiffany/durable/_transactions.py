@@ -256,7 +256,7 @@ class _Postgres(_Attempt):
         except psycopg.Error as error:
             # Without a reply from the server the outcome is unknown; with one, it did not happen.
             if error.sqlstate is None:
-                raise _InDoubt(f"the line was lost during COMMIT: {error}") from error
+                raise _InDoubt(f"the connection was lost during COMMIT: {error}") from error
             raise
         _reached("committed", self.attempt_)
         return result

@@ -379,7 +379,7 @@ def test_tasks_that_nothing_can_wake_are_a_deadlock(sched: Quiet) -> None:
     with pytest.raises(DeadlockError) as caught:
         sched.mainloop()
     text = str(caught.value)
-    assert "somebody to schedule it at " in text
+    assert "other code to schedule it at " in text
     assert "test_end.py" in text
     assert closed == ["pauses"]
     assert sorted(sched.over) == [tid, tid + 1]

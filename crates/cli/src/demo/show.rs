@@ -22,14 +22,14 @@ use super::timeline::{Gap, Timeline};
 use super::{ADDRESS, NAME, PART, PLACE, failed, ledger, trip};
 use tiffany_daemon::DaemonError;
 
-/// The daemon is killed when the ledger has so many entries.
+/// The numbers of entries in the ledger at which the daemon is killed.
 const KILLS: [usize; 3] = [2, 5, 8];
-/// The trip has to be over by then.
+/// The time in which the trip has to finish.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long the daemon has to end when the demo does.
+/// How long the daemon may take to stop when the demo ends.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Something that is shown while it happens.
+/// An event of the demo, which is shown at once.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Event<'a> {
@@ -62,7 +62,7 @@ impl Event<'_> {
                 (0, format!("  daemon {process}: {what}"))
             }
             Event::Did { process, what, again: true } => {
-                let why = "the key is there already, so it is not done";
+                let why = "the key exists already, so the step is not repeated";
                 (0, format!("  daemon {process}: {what}, again: {why}"))
             }
             Event::Approved => {

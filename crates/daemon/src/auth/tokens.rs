@@ -193,7 +193,7 @@ impl Tokens {
     }
 }
 
-/// Puts a new file in the place of an old one. After this it is on the disk.
+/// Replaces a file, and returns when the new one is durable.
 fn replace(path: &Path, dir: &File, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     // One that another left behind may be readable by others.

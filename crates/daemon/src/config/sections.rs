@@ -85,7 +85,7 @@ pub(super) struct Tls {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
     pub(super) clients: Option<PathBuf>,
-    /// What those may do who come with a certificate of this name.
+    /// The roles of clients, by the names in their certificates.
     #[serde(default)]
     pub(super) roles: BTreeMap<String, Role>,
 }

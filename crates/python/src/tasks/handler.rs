@@ -99,7 +99,7 @@ impl PyHandler {
         }
         let name = verdict.get_type().name()?.to_string();
         let message = format!(
-            "the handler `{}` gave `{name}`; it may give None, Answer(…), Refuse(…), a call or a program",
+            "the handler `{}` returned `{name}`; return None, Answer(…), Refuse(…), a call or a program",
             self.name
         );
         Err(TiffanyError::BadArgument.err(py, message))

@@ -371,7 +371,7 @@ pub(crate) fn explained(py: Python<'_>, error: PyErr) -> PyErr {
 #[cold]
 pub(crate) fn not_ending(py: Python<'_>, program: &Bound<'_, PyAny>) -> PyErr {
     let name = program.getattr("__qualname__").map_or("?".into(), |name| name.to_string());
-    let message = format!("`{name}` was to end and yielded again; it is left as it is");
+    let message = format!("`{name}` should end, but yielded again; it is not closed");
     ErrorKind::NotEnding.err(py, message)
 }
 

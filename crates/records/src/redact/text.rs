@@ -102,7 +102,8 @@ impl Patterns {
         Some(cleaned)
     }
 
-    /// Looks once, for all of them. What stands for something is not looked at: so it is left as it is by who finds it again.
+    /// Replaces all matches of all patterns once. Placeholders are not searched, so they stay as
+    /// they are when they are found again.
     fn once(&self, bytes: &[u8], is_edge: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
         let mut spans: Vec<(usize, usize)> = Vec::new();
         for (from, piece) in pieces(bytes) {

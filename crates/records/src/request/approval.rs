@@ -346,7 +346,7 @@ impl Question {
             return bad(format!("{question:?} has the choice {choice:?} twice"));
         }
         match choices.len() {
-            0 | 1 => bad(format!("{:?} leaves no choice: give it at least two", self.question)),
+            0 | 1 => bad(format!("{:?} has no alternatives: give it at least two", self.question)),
             _ => Ok(()),
         }
     }

@@ -318,7 +318,7 @@ impl Request {
             | Request::Metrics
             | Request::LongTurns
             | Request::Doubts
-            // Nobody misses a blob that no run names.
+            // A blob that no run refers to is not missed.
             | Request::Collect { .. }
             | Request::Approvals => return None,
             Request::Submit { id, .. } => ("submit", Some(id.clone())),

@@ -682,7 +682,9 @@ impl Runtime {
         let (number, kind) = (step.attempt, step.work.kind);
         let what = match (is_over_time, step.work.timeout, heartbeat) {
             (true, Some(timeout), _) => format!("took longer than {timeout:?}"),
-            (_, _, heartbeat) => format!("gave no sign for {:?}", heartbeat.unwrap_or_default()),
+            (_, _, heartbeat) => {
+                format!("sent no heartbeat for {:?}", heartbeat.unwrap_or_default())
+            }
         };
         let never_began = self.stop_work(call);
         if kind == Kind::AtMostOnce && !never_began && self.hold_in_doubt(call) {

@@ -48,7 +48,7 @@ impl CodecError {
                  `tiffany.codec.register`"
             }
             ErrorKind::Unreadable => {
-                "correct the input; if an older version of the program wrote it, let the program read that form as well"
+                "correct the input; if an older version of the program wrote it, make the program accept that form too"
             }
             _ => "see `help(tiffany.codec)`",
         }));

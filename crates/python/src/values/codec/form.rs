@@ -80,10 +80,7 @@ impl<'py> Tagged<'py> {
     /// What is wrong with the text: it has not this form.
     pub(super) fn wrong(&self, wanted: &str) -> Fail {
         let found = classes::type_of(&self.head);
-        Fail::new(format!(
-            "`{}` stands before {wanted}, and not before this `{found}`",
-            self.tag.name
-        ))
+        Fail::new(format!("`{}` comes before {wanted}, not before this `{found}`", self.tag.name))
     }
 
     /// There is nothing but what stands under the tag.

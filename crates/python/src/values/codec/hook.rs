@@ -233,8 +233,8 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
         })?;
         if !made.get_type().is(&class) {
             let (made, class) = (classes::type_of(&made), classes::shown(&class));
-            let what = format!("the `decode` of `{name}` gave a `{made}` and not a `{class}`");
-            return Err(Fail::new(what).next("give back what `encode` was given"));
+            let what = format!("the `decode` of `{name}` returned a `{made}` and not a `{class}`");
+            return Err(Fail::new(what).next("return the value that `encode` was called with"));
         }
         return Ok(made);
     }

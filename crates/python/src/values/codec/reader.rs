@@ -198,7 +198,7 @@ impl<'t> Reader<'t> {
                 return Ok(c);
             }
         }
-        Err(BadText { at: begin, what: "half of a surrogate pair stands alone" })
+        Err(BadText { at: begin, what: "one half of a surrogate pair is alone" })
     }
 
     fn unit(&mut self) -> Result<u32, BadText> {
@@ -293,7 +293,7 @@ mod tests {
             assert!(read(bad).is_err(), "{bad}");
         }
         for lone in [r#""\ude00\ud83d""#, r#""\ud83d\u0041""#, r#""\ud83dx""#] {
-            assert_eq!(read(lone).unwrap_err().what, "half of a surrogate pair stands alone");
+            assert_eq!(read(lone).unwrap_err().what, "one half of a surrogate pair is alone");
         }
     }
 }

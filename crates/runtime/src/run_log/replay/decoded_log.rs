@@ -179,7 +179,7 @@ pub struct DecodedLog {
     /// Effects that a fork may do, and its promises that are its parent's too.
     pub(crate) allowed: BTreeSet<String>,
     pub(crate) inherited: BTreeSet<Uuid>,
-    /// Whether only its beginning and its end are left.
+    /// Whether only its input and its outcome are left.
     pub(crate) is_compacted: bool,
     /// Whether it is held.
     pub(crate) hold: HoldState,

@@ -32,7 +32,7 @@ pub enum CaptureError {
         next: &'static str,
     },
     /// The file exists already.
-    #[error("{} is there already [TFY0139]; give another name or directory, or replace it with `--force`", .0.display())]
+    #[error("{} exists already [TFY0139]; give another name or directory, or replace it with `--force`", .0.display())]
     FileThere(PathBuf),
     /// The log could not be read, or a file not be written.
     #[error(transparent)]
