@@ -256,7 +256,7 @@ impl Serving {
         Ending(self.app.clone())
     }
 
-    /// The same as an address for people and programs.
+    /// The address as a URL for people and programs.
     pub fn url(&self) -> String {
         url(self.address, self.has_tls)
     }

@@ -87,7 +87,7 @@ const fn below(word: u64, limit: u64) -> u64 {
     word.wrapping_sub(ONES * limit) & !word
 }
 
-/// The same for bytes that are this one.
+/// Looks at eight bytes at once: the top bit of a byte is set if it is this one.
 #[inline]
 const fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * byte as u64), 1)

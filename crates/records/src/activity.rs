@@ -150,7 +150,7 @@ impl Data {
         matches!(self, Data::None)
     }
 
-    /// The same as JSON.
+    /// The data as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }

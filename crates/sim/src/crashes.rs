@@ -233,7 +233,7 @@ impl<W: 'static> Crashes<W> {
         self.report().unwrap_or_else(|failure| panic!("{failure}"))
     }
 
-    /// The same without a panic.
+    /// Checks everything, and returns the first thing that is wrong.
     pub fn report(self) -> Result<Report, Failure> {
         let mut report = Report::default();
         if let Some(plan) = self.only.clone().or_else(plan_from_environment) {

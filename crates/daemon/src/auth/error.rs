@@ -116,7 +116,7 @@ impl AuthError {
         }
     }
 
-    /// The same for somebody elsewhere: where files are on this machine is nothing to them.
+    /// The error for clients elsewhere: without the places of files on this machine.
     #[must_use]
     pub fn without_places(mut self) -> AuthError {
         if let AuthError::TokenFile { file, .. }
@@ -142,7 +142,7 @@ impl AuthError {
         }
     }
 
-    /// The same failure, where the change was made before it.
+    /// The error for a change that was made before the failure.
     pub(crate) fn after_the_change(self) -> AuthError {
         match self {
             AuthError::Audit { file, why } => AuthError::AuditBehind { file, why },

@@ -110,7 +110,7 @@ impl Log {
         }
     }
 
-    /// The same.
+    /// The level of the logs.
     pub fn level(&self) -> logging::Level {
         match self.level {
             LogLevel::Error => logging::Level::ERROR,

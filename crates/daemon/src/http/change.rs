@@ -80,7 +80,8 @@ impl Change {
         }
     }
 
-    /// The same for an intent.
+    /// Writes an intent: here if that needs no waiting, otherwise where no other request waits for
+    /// it.
     async fn write_intent(&self, to: Option<String>) -> Result<Intent, AuthError> {
         let (audit, entry) = (Arc::clone(&self.audit), self.entry(to, ""));
         match audit.begin_at_once(&entry) {

@@ -17,7 +17,7 @@ use crate::error::DaemonError;
 /// A body of JSON.
 pub(crate) struct Json<T>(pub(crate) T);
 
-/// The same, or nothing at all.
+/// A JSON body that may be missing.
 pub(crate) struct Given<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Json<T> {

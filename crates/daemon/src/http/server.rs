@@ -36,7 +36,7 @@ use crate::tls::{Tls, name_in};
 const HEADERS: usize = 100;
 /// How long a client that is turned away has to read why.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// The same where all others wait for it.
+/// How long a connection may take to close when all others wait for it.
 const SHORT_FAREWELL: Duration = Duration::from_millis(200);
 /// Descriptors that are kept to tell clients that none is left. Whatever has all others may take one that is used.
 const SPARES: usize = 8;

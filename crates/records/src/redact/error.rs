@@ -62,7 +62,7 @@ impl RedactError {
         }
     }
 
-    /// The same of a rule that stands in this line.
+    /// The error of a rule in this line.
     pub(super) fn at_line(mut self, number: usize) -> RedactError {
         let (RedactError::BadRule { line, .. }
         | RedactError::BadPattern { line, .. }

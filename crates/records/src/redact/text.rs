@@ -9,7 +9,7 @@ use super::forms::FORMS;
 
 /// How large a pattern may become, in bytes of the machine's memory.
 const LARGEST: usize = 1 << 20;
-/// The same for all of them together.
+/// The largest size of all patterns together.
 const LARGEST_SET: usize = 16 << 20;
 
 /// All patterns. They are followed byte by byte, in time that grows with the text and no faster.
@@ -87,7 +87,7 @@ impl Patterns {
         }
     }
 
-    /// The same for bytes.
+    /// Bytes without what the patterns find; `None`: nothing was found.
     pub(super) fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         self.cleaned_bytes(bytes, |_| true)
     }

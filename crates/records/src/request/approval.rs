@@ -297,7 +297,8 @@ impl Approval {
         Approval { choice, rejected: false, by, uid: None, why: None, at: Time::ZERO }
     }
 
-    /// The same, if it is no rejection. That is the error [`Rejected`](ErrorKind::Rejected) then, which says who said so and why.
+    /// The approval, unless it is a rejection: that is the error [`Rejected`](ErrorKind::Rejected),
+    /// which says who decided and why.
     ///
     /// ```
     /// use tiffany_records::request::Approval;

@@ -113,7 +113,8 @@ impl Runtime {
         }
     }
 
-    /// The same by what is in memory alone: a question that was decided before this process began is one that is not open.
+    /// Decides a question that is in memory: one that was decided before this process started
+    /// counts as not open.
     pub(crate) fn rule(&mut self, approval: &str, ruling: Ruling) -> Result<Approval, TaskError> {
         let Some(call) = self.asking(approval) else {
             return match self.approvals.earlier(approval) {

@@ -276,7 +276,7 @@ impl Runtime {
         }
     }
 
-    /// The same as the log has it, for who shows it.
+    /// The value of a finished run in the form of the log, for display.
     pub fn written_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
         let outcome = self.outcome_of(uuid)?;
         Ok(self.as_written(&outcome).into())

@@ -50,7 +50,7 @@ impl Runtime {
         self.fork_named(parent.uuid(), at, fork).map(|(fork, _)| DurableRun::of(fork))
     }
 
-    /// The same with an answer as the log has it, and with the id that the fork has.
+    /// Forks a run with an answer in the form of the log, and returns the id of the fork too.
     pub(crate) fn fork_named(
         &mut self,
         parent: Uuid,

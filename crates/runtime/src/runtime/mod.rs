@@ -205,7 +205,7 @@ impl Runtime {
         self.finish(run)
     }
 
-    /// The same for a root that can fail: its error is the run's.
+    /// Runs a future that can fail as the root of a new run: its error is the run's.
     #[track_caller]
     pub fn try_run<F, T, E>(&mut self, root: F) -> Result<T, RunError>
     where

@@ -60,7 +60,7 @@ impl Runtime {
         }
     }
 
-    /// The same with a log that may not be in its file yet.
+    /// Resumes a run whose log may not be in its file yet.
     pub(crate) fn bring_back(
         &mut self,
         uuid: Uuid,
@@ -599,7 +599,7 @@ impl Durable {
         }
     }
 
-    /// The same of a run that was over in this process, and whose file may lack its end yet.
+    /// Reads the log of a run that ended in this process, and whose file may lack its end yet.
     pub(crate) fn read_over(
         &mut self,
         uuid: Uuid,

@@ -49,7 +49,7 @@ pub(super) fn shown(class: &Bound<'_, PyType>) -> String {
     format!("{}:{}", part(intern!(py, "__module__")), part(intern!(py, "__qualname__")))
 }
 
-/// The same in a sentence: what is built in needs no module.
+/// The name of a value's class for a sentence: a built-in class needs no module.
 pub(super) fn type_of(value: &Bound<'_, PyAny>) -> String {
     let name = shown(&value.get_type());
     name.strip_prefix("builtins:").map(str::to_owned).unwrap_or(name)

@@ -55,7 +55,7 @@ impl CodecError {
         CodecError { kind, path, subject, what: fail.what, next, cause: fail.cause }
     }
 
-    /// The same error, which says what the value is.
+    /// The error with the subject that the value is.
     pub(crate) fn of(self, subject: String) -> CodecError {
         CodecError { subject: Cow::Owned(subject), ..self }
     }
@@ -127,7 +127,7 @@ impl Fail {
         self
     }
 
-    /// The same once more.
+    /// A copy of the failure.
     pub(super) fn again(&self, py: Python<'_>) -> Fail {
         let cause = self.cause.as_ref().map(|cause| Box::new(cause.clone_ref(py)));
         Fail { what: self.what.clone(), next: self.next.clone(), cause }

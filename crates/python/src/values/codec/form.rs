@@ -19,7 +19,7 @@ pub(super) enum Form<'py> {
     Value(&'static str, Bound<'py, PyAny>),
     /// `{"$tag":[…]}`
     Items(&'static str, Vec<Bound<'py, PyAny>>),
-    /// The same, in the order of the texts: a set has none of its own that is the same in every process.
+    /// Items in the order of their texts: a set has no order that is the same in every process.
     Unordered(&'static str, Vec<Bound<'py, PyAny>>),
     /// `{"$tag":"head","name":value,…}`
     Fields(&'static str, Rc<str>, Vec<Field<'py>>),

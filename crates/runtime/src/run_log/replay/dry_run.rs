@@ -49,7 +49,7 @@ pub struct DryRun {
     pub matched: usize,
     /// Why it does not fit its log, if it does not.
     pub apart: Option<TaskError>,
-    /// The same without a guess at what was done to the program.
+    /// The divergence without a guess at what was changed in the program.
     pub(crate) parting: Option<TaskError>,
     /// What its tasks did, in order. Plain yields are left out.
     pub(crate) acts: Vec<(Tid, Act)>,

@@ -22,7 +22,7 @@ pub struct Proposal {
 /// How a language writes which code a run takes.
 pub(crate) type Condition<'a> = &'a dyn Fn(&str, Way) -> Vec<String>;
 
-/// The same in Rust.
+/// The proposed lines in Rust.
 pub(crate) fn rust(id: &str, way: Way) -> Vec<String> {
     match way {
         Way::New => vec![format!("if patched({id:?}).await {{ … }}")],
