@@ -101,8 +101,9 @@ impl<T> DurableRun<T> {
 }
 
 impl Runtime {
-    /// Starts a durable run of a registered function under an id of one's own. If there is a run of that id, with the
-    /// same function and input, this is that run. It is safe when the log has it: [`flush`](Runtime::flush) waits for that.
+    /// Starts a durable run of a registered function under an id that you choose. If a run with
+    /// this id, function and input exists, the handle is for that run. A new run is durable when
+    /// the log has it: [`flush`](Runtime::flush) waits for that.
     pub fn submit<T>(
         &mut self,
         function: &str,

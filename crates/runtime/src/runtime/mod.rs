@@ -217,8 +217,8 @@ impl Runtime {
         self.finish(run)
     }
 
-    /// Starts a run. It goes on while this runtime is driven by [`finish`](Runtime::finish) or
-    /// [`run`](Runtime::run), beside all others.
+    /// Starts a run. It makes progress while this runtime is driven by [`finish`](Runtime::finish)
+    /// or [`run`](Runtime::run), beside all others.
     #[track_caller]
     pub fn start<F>(&mut self, root: F) -> RunHandle<F::Output>
     where
@@ -248,7 +248,7 @@ impl Runtime {
         RunHandle { id, value: PhantomData }
     }
 
-    /// Drives all runs until this one is over, and gives its value.
+    /// Drives all runs until this one is finished, and returns its value.
     #[track_caller]
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
         if !self.places.contains_key(&run.id) {

@@ -28,7 +28,7 @@ impl Post {
 }
 
 impl Runtime {
-    /// Whether a durable run of this runtime is over, and its end safe in the log.
+    /// Whether a durable run of this runtime is finished, and its end durable in the log.
     pub fn is_finished(&self, run: Uuid) -> bool {
         let durable = self.durable.as_ref();
         let known = durable.and_then(|durable| durable.runs.get(&run));

@@ -20,8 +20,9 @@ impl Ask for Runtime {
 }
 
 impl Runtime {
-    /// Removes a durable run that is over. Its id stays known: starting it again is an error, and runs nothing. It is safe once the log has it
-    /// ([`flush`](Runtime::flush) waits for that).
+    /// Removes a finished durable run. Its id stays known: starting it again is an error, and runs
+    /// nothing. The removal is durable once the log has it ([`flush`](Runtime::flush) waits for
+    /// that).
     ///
     /// ```
     /// use tiffany::{Runtime, TaskError};
@@ -46,8 +47,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Compacts a durable run that is over: what it was started with and what came of it is left. It is read and checked on this thread, and is safe when this
-    /// comes back.
+    /// Compacts a finished durable run: only its input and its outcome are left. The run is read
+    /// and checked on this thread, and the change is durable when this returns.
     #[track_caller]
     pub fn compact<T>(&mut self, run: &DurableRun<T>) -> Result<Pruned, RunError> {
         self.flush()?;

@@ -32,7 +32,7 @@ pub(crate) enum FinishedRuns {
 }
 
 impl Runtime {
-    /// The durable runs of this runtime: those that go on, and those that are over.
+    /// Returns a page of the durable runs of this runtime, live and finished.
     ///
     /// ```
     /// use tiffany::control::{RunQuery, State};

@@ -18,8 +18,9 @@ use tiffany_records::value::Json;
 const AGAIN_AFTER: u64 = 8;
 
 impl Runtime {
-    /// Lets the log of a run made of state machines begin anew with a snapshot, now and not only
-    /// [every so many records](crate::runtime::builder::Builder::snapshot_every). Drives all runs until none can go on by itself.
+    /// Starts the log of a run of state machines again with a snapshot now, in addition to the
+    /// [automatic ones](crate::runtime::builder::Builder::snapshot_every). Drives all runs until
+    /// none can make progress by itself.
     #[track_caller]
     pub fn snapshot<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
         self.settle_down(Location::caller())?;

@@ -284,7 +284,8 @@ impl Effects {
 }
 
 impl Runtime {
-    /// How many results of steps came too late so far: after their timeout, or when nobody waited for them any more.
+    /// How many results of steps came too late so far: after their timeout, or when no task waited
+    /// for them any more.
     pub fn late_results(&self) -> u64 {
         self.effects.late
     }
