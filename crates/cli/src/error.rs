@@ -101,7 +101,7 @@ pub enum CliError {
         /// What the system said.
         why: String,
     },
-    /// Runs that were driven did not all end well.
+    /// Some of the runs that were driven did not complete.
     #[error(
         "{0} [TFY0069]; `show` and `log --failed` show more about each, and `fork FORK --allow NAME` lets a fork continue"
     )]

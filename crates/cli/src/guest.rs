@@ -33,7 +33,7 @@ pub trait Guest {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProgramFile {
-    /// The file, perhaps with a colon and the name of a function after it.
+    /// The file, optionally followed by a colon and the name of a function.
     pub program: OsString,
     /// What the function is given.
     pub arguments: Vec<OsString>,

@@ -85,9 +85,9 @@ use tiffany::logging::{Format, Level};
 /// Where the log is looked for, if nothing else says so.
 pub const DEFAULT_DIR: &str = ".tiffany";
 
-/// Does what the process's arguments say, for the functions that are registered with this builder, and gives the
-/// exit code. The directory is that of `--dir`, or of the environment variable `TIFFANY_DIR`, or the builder's
-/// [`log_dir`](Builder::log_dir), or [`DEFAULT_DIR`].
+/// Runs the command line of the process for the functions that are registered with this builder,
+/// and returns the exit code. The directory is that of `--dir`, of the environment variable
+/// `TIFFANY_DIR`, of the builder's [`log_dir`](Builder::log_dir), or [`DEFAULT_DIR`].
 pub fn main(builder: Builder) -> ExitCode {
     run(builder, std::env::args_os())
 }

@@ -46,7 +46,7 @@ pub struct Waiting {
 /// What a call is about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum About {
-    /// Nothing that the record names.
+    /// The record names nothing.
     Nothing,
     /// A task.
     Task(u64),

@@ -57,7 +57,7 @@ pub(crate) struct Story {
     pub(crate) refused: Option<String>,
 }
 
-/// How a life ends.
+/// How a process of the simulation ends.
 enum End {
     /// All runs are over, and told so.
     Over(BTreeMap<String, Outcome>),

@@ -68,7 +68,9 @@ class Host:
             return exit_code(ended)
         except KeyboardInterrupt:
             if id is not None and not json:
-                print(f"interrupted; run {id!r} continues when it is started again", file=sys.stderr)
+                print(
+                    f"interrupted; run {id!r} continues when it is started again", file=sys.stderr
+                )
             return 128 + signal.SIGINT
         except BaseException as error:
             if json or isinstance(error, ProgramFileError) or not tell(error):

@@ -119,7 +119,9 @@ def restored(cls: type, fields: dict[str, Any]) -> Any:
     known = {field.name for field in dataclasses.fields(cls)}
     unknown = [name for name in fields if name not in known]
     if unknown:
-        raise bad(f"`{cls.__qualname__}` has no field `{unknown[0]}`", "restore the fields that it had")
+        raise bad(
+            f"`{cls.__qualname__}` has no field `{unknown[0]}`", "restore the fields that it had"
+        )
     for name in known - given:
         if name in fields:
             object.__setattr__(made, name, fields[name])

@@ -278,7 +278,8 @@ class Functions:
                 raise _unfit(function, str(error)) from None
         if not isinstance(given, dict):
             raise _unfit(
-                function, f"{_inputs.shown(given)} is not an object with the names of its parameters"
+                function,
+                f"{_inputs.shown(given)} is not an object with the names of its parameters",
             )
         missing = [
             name

@@ -406,7 +406,7 @@ pub(crate) fn router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
-/// A person who went astray is given a page that says so, and a program a problem.
+/// Answers a request for an unknown path: browsers get a page, programs a problem.
 async fn no_path(request: Request) -> Response {
     let accepted = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let is_person = accepted.is_some_and(|accepted| accepted.contains("text/html"));

@@ -156,7 +156,7 @@ impl Runtime {
         OpenApproval::new(about, payload.as_deref(), place).ok()
     }
 
-    /// The call that asks a question of this id.
+    /// The call that asked the question with this id.
     fn asking(&self, approval: &str) -> Option<CallRef> {
         if let Some(key) = Key::parse(approval) {
             let run = self.live_run(key.run)?;

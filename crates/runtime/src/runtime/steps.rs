@@ -627,7 +627,7 @@ impl Runtime {
         }
     }
 
-    /// Stops what can be stopped. `true`: the work had not begun.
+    /// Stops the work if that is possible. `true`: the work had not started.
     fn stop_work(&mut self, call: CallRef) -> bool {
         if let Some(Underway { state: State::Running { attempt, stop, .. }, .. }) =
             self.effects.steps.get(&call)
