@@ -282,4 +282,6 @@ def shown(value: Any) -> str:
         text = json.dumps(value)
     except (TypeError, ValueError):
         text = repr(value)
-    return text if len(text) <= _MAX_CHARS else f"a {type(value).__name__} of {len(text)} characters"
+    return (
+        text if len(text) <= _MAX_CHARS else f"a {type(value).__name__} of {len(text)} characters"
+    )
