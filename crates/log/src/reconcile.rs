@@ -1,6 +1,7 @@
-//! Comparing the file of a run with what the commit log and the index say of it when a log is opened. The file is
-//! completed, kept because it is newer, cut back to its last whole line, or left as it is and its run refused. A
-//! whole line is never cut off: its writer had been told that it is durable.
+//! Comparing the file of a run with what the commit log and the index say of it when a log is
+//! opened. The file is completed, kept because it is newer, cut back to its last whole line, or
+//! left as it is and its run refused. A whole line is never cut off: its writer had been told that
+//! it is durable.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -104,8 +105,8 @@ impl Applier {
         }
     }
 
-    /// Why the lines of the commit log have no place in the file, if that is so: what should be before them is damaged,
-    /// missing, or of an earlier generation.
+    /// Why the lines of the commit log have no place in the file, if that is so: what should be
+    /// before them is damaged, missing, or of an earlier generation.
     fn misfit(
         &self,
         run: Uuid,
@@ -137,8 +138,8 @@ impl Applier {
         }
     }
 
-    /// For a run of which the index knows another end than the commit log: is its file good up to where that
-    /// goes on? Gives the place where it is not.
+    /// Checks the file of a run that the commit log continues at another offset than the index has.
+    /// Returns the first offset before that one at which the file is not good.
     fn check_up_to(
         &self,
         run: Uuid,
@@ -175,7 +176,8 @@ impl Applier {
         Ok(())
     }
 
-    /// Looks at a run the commit log says nothing about: its file must be as long as the index says.
+    /// Looks at a run the commit log says nothing about: its file must be as long as the index
+    /// says.
     pub(super) fn check_size(
         &mut self,
         run: Uuid,
@@ -191,7 +193,7 @@ impl Applier {
                 self.remove_run(run)
             }
             None if entry.state == RunState::Removed => Ok(()),
-            // Whoever reads the file compares the whole chain.
+            // Readers of the file check the whole chain.
             Some(size) if size == entry.len => Ok(()),
             Some(size) => {
                 let file = match self.disk.open(&path, OpenMode::Write).doing("open", &path) {
@@ -249,8 +251,8 @@ impl Applier {
         self.look_beyond(found, beyond, recovery)
     }
 
-    /// Looks at what a file has behind its committed end. A line gets into a file only after it is durable, so
-    /// good lines there were committed, and it is the commit log that lacks them.
+    /// Looks at what a file has behind its committed end. A line gets into a file only after it is
+    /// durable, so good lines there were committed, and it is the commit log that lacks them.
     fn look_beyond(
         &mut self,
         found: &Compared<'_>,
@@ -274,7 +276,7 @@ impl Applier {
         self.settle(found, entry, &beyond[(entry.len - from) as usize..], recovery)
     }
 
-    /// Whether a run is over whose file has more than the commit log.
+    /// Returns the state of a run whose file has more lines than the commit log.
     fn state_after(&self, found: &Compared<'_>, entry: RunEntry) -> Result<RunState, LogError> {
         if entry.state != RunState::Live {
             return Ok(entry.state);
@@ -296,7 +298,8 @@ impl Applier {
         Some(RunEntry { state, generation, len, seq, crc })
     }
 
-    /// Takes a file for what a run is, because the index and the commit log know an earlier generation of it.
+    /// Trusts the file of a run, because the index and the commit log know only an earlier
+    /// generation of it.
     fn keep_newer(
         &mut self,
         found: &Compared<'_>,
@@ -305,7 +308,7 @@ impl Applier {
     ) -> Result<(), LogError> {
         let Compared { run, path, file } = *found;
         if self.term == LockTerm::NotTaken {
-            // A process writes it just now; another look finds both alike.
+            // A process is writing it at this moment; another look will find both alike.
             let error = missing_from(run, path, None, 0)?;
             self.refuse(run, error, recovery);
             return Ok(());
@@ -316,7 +319,8 @@ impl Applier {
         self.settle(found, entry, &bytes[entry.len as usize..], recovery)
     }
 
-    /// Files that nothing speaks of: a run whose block was lost, a copy that was put there, half a file.
+    /// Handles files that neither the index nor the commit log mentions: a run whose block was
+    /// lost, a copy that was put there, or half a file.
     pub(super) fn take_in_the_rest(
         &mut self,
         sizes: HashMap<String, u64>,
@@ -367,8 +371,9 @@ impl Applier {
         Ok(())
     }
 
-    /// Takes in where a run stands after its last good line. What is behind that is cut off if it is a torn end. If it
-    /// has whole lines the file is damaged: then it stays as it is, and the run is refused.
+    /// Takes in where a run stands after its last good line. What is behind that is cut off if it
+    /// is a torn end. If it has whole lines the file is damaged: then it stays as it is, and the
+    /// run is refused.
     fn settle(
         &mut self,
         found: &Compared<'_>,
@@ -405,7 +410,8 @@ impl Applier {
 }
 
 impl Plan {
-    /// Whether the file is of an earlier generation than the one that begins here, however a crash left it.
+    /// Whether the file is of an earlier generation than the one that begins here, however a crash
+    /// left it.
     fn replaces(&self, head: Option<Head>) -> bool {
         match head {
             Some(head) if head.is_good => head.generation < self.entry.generation,
@@ -413,8 +419,8 @@ impl Plan {
         }
     }
 
-    /// Why the file and the commit log cannot both be of this run, if that is so: the file has lines that follow each
-    /// other, and the commit log has others in their place.
+    /// Why the file and the commit log cannot both be of this run, if that is so: the file has
+    /// lines that follow each other, and the commit log has others in their place.
     fn conflict(&self, run: Uuid, tail: &[u8], content: &[u8]) -> Option<LogError> {
         let at = foreign_line(tail, self.crc_before(), content)?;
         let before = content[..at].iter().filter(|byte| **byte == b'\n').count();

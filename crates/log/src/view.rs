@@ -1,5 +1,6 @@
-//! A log for those who only look: it is opened as its owner would open it after a crash, but in memory. No file is
-//! changed and no lock taken, so the directory may be in use, read-only or in need of mending.
+//! A read-only view of a log, opened as its owner would open it after a crash, but in memory. No
+//! file is changed and no lock taken, so the directory may be in use, read-only or in need of
+//! repair.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ pub struct View {
     /// Runs that may have left something behind.
     unerased: BTreeSet<Uuid>,
     holder: Option<Holder>,
-    /// Tells logs apart.
+    /// A random number that tells logs apart.
     salt: u32,
 }
 
@@ -72,9 +73,10 @@ impl View {
         View::open_with(disk, root, Scope::All, |_| LockTerm::Lasting)
     }
 
-    /// Looks at a few runs only, which are chosen by their UUIDs, whether the log knows them or not. It is given all
-    /// UUIDs that the log knows. Where the other runs stand is told as the index and the commit log have it, without
-    /// a look at their files: opening takes no longer if the log has more of them.
+    /// Opens a view of a few runs only, chosen by UUID, whether the log knows them or not. `choose`
+    /// is given all UUIDs that the log knows. The ends of the other runs are taken from the index
+    /// and the commit log without a look at their files, so opening doesn't take longer if the log
+    /// has more runs.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -147,8 +149,8 @@ impl View {
         let mut tries = 0;
         loop {
             tries += 1;
-            // A process that writes reuses segments once they are in the index, so what was read counts only if the
-            // index did not change meanwhile.
+            // A process that writes reuses segments once they are in the index, so what was read
+            // counts only if the index did not change meanwhile.
             let before = index_sum(&*disk, &places)?;
             let holder = holder(root);
             let term = term(holder.as_ref());
@@ -159,7 +161,8 @@ impl View {
                 Ok(_) => !is_still,
                 Err(_) => true,
             };
-            // Damage does not go away by looking again; what a writer just does, does.
+            // Damage doesn't disappear when the log is read again, but the effects of a concurrent
+            // writer do.
             let patience = if is_still && !is_locked(&seen, root) { 1 } else { TRIES };
             if !again || tries >= patience {
                 return seen;
@@ -193,8 +196,8 @@ impl View {
         Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt })
     }
 
-    /// Looks only at the files of the runs, each up to its last good line: for a log whose index or commit log cannot
-    /// be read.
+    /// Looks only at the files of the runs, each up to its last good line: for a log whose index or
+    /// commit log cannot be read.
     pub fn of_files(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
         let places = Places::new(root);
         let (mut runs, mut refused) = (BTreeMap::new(), BTreeMap::new());
@@ -242,24 +245,25 @@ impl View {
         self.runs.get(&run).copied()
     }
 
-    /// Why a run cannot go on, if it cannot.
+    /// Returns the reason why a run cannot be resumed, if there is one.
     pub fn refused(&self, run: Uuid) -> Option<&LogError> {
         self.refused.get(&run)
     }
 
-    /// Whether a run that was removed or compacted may have left lines in the commit log, or blobs. They are erased a
-    /// second later by the process that has the directory, or by the one that removed it where none has.
+    /// Whether a run that was removed or compacted may have left lines in the commit log, or blobs.
+    /// They are erased a second later by the process that has the directory, or by the one that
+    /// removed it where none has.
     pub fn is_unerased(&self, run: Uuid) -> bool {
         self.unerased.contains(&run)
     }
 
-    /// What opening the log would find and mend. While another process has it, that is just what this process is
-    /// about to write.
+    /// What opening the log would find and mend. While another process has it, that is just what
+    /// this process is about to write.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// Who has the directory.
+    /// Returns the process that uses the directory.
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
@@ -269,7 +273,7 @@ impl View {
         &self.root
     }
 
-    /// Which log it is, as well as a number can tell.
+    /// Returns a random number that identifies the log with high probability.
     pub(crate) fn salt(&self) -> u32 {
         self.salt
     }
@@ -279,8 +283,8 @@ impl View {
         &self.disk
     }
 
-    /// The records of a run, with those that its file does not have yet. Of a damaged run those that can be read
-    /// come first, and then the error.
+    /// The records of a run, with those that its file does not have yet. Of a damaged run those
+    /// that can be read come first, and then the error.
     pub fn reader(&self, run: Uuid) -> Result<RunReader, LogError> {
         let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
         if entry.state == RunState::Removed {
@@ -389,8 +393,8 @@ impl RunFile {
     }
 }
 
-/// The end of a refused run in a view: its damaged lines belong to it, so that a reader or a backup comes upon
-/// them and does not take what is before them for the whole run.
+/// The end of a refused run in a view: its damaged lines belong to it, so that a reader or a backup
+/// comes upon them and does not take what is before them for the whole run.
 fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> RunEntry {
     let len = RunFile::open(disk, root, run).and_then(|file| file.len()).unwrap_or(0);
     match len > entry.len {
@@ -399,7 +403,7 @@ fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> Run
     }
 }
 
-/// Whether somebody writes the log while it is looked at.
+/// Returns whether another process was writing the log while it was read.
 fn is_locked(seen: &Result<View, LogError>, root: &Path) -> bool {
     match seen {
         Ok(view) => view.holder.is_some(),
@@ -425,7 +429,7 @@ mod tests {
     use crate::sim::SimDisk;
 
     #[test]
-    fn bytes_are_found_wherever_a_file_is_cut_into_pieces() {
+    fn contains_finds_bytes_across_read_boundaries() {
         let (root, run) = (Path::new("/log"), Uuid(7));
         let disk = SimDisk::new();
         for dir in ["/log", "/log/wal"] {
