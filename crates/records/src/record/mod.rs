@@ -1,6 +1,7 @@
-//! What the lines of a run's log mean: one table of all records and their fields, from which the one decoder
-//! ([`Record::read`]) and the one encoder ([`Record::write`]) are made. The order of the fields is the order in which
-//! lines have them. What each record is for is in the book, "WAL format".
+//! What the lines of a run's log mean: one table of all records and their fields, from which the
+//! one decoder ([`Record::read`]) and the one encoder ([`Record::write`]) are made. The order of
+//! the fields is the order in which lines have them. What each record is for is in the book, "WAL
+//! format".
 
 mod field;
 #[cfg(test)]
@@ -23,7 +24,7 @@ pub trait Encode {
 
 macro_rules! records {
     ($($(#[$doc:meta])* $name:ident $(<$life:lifetime>)? { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {
-        /// What one line of a run's log tells.
+        /// The contents of one line of a run's log.
         #[derive(Clone, Debug)]
         pub enum Record<'a> {
             $($(#[$doc])* $name($name $(<$life>)?),)+
@@ -42,7 +43,8 @@ macro_rules! records {
                 /// The names of its fields, in the order in which a line has them.
                 pub const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
 
-                /// Reads the fields of a line of this type. What is missing, or is not what it should be, is absent.
+                /// Reads the fields of a line of this type. Missing fields, and those of another
+                /// form, are absent.
                 #[inline(always)]
                 pub fn read(line: &LogLine<'a>) -> $name $(<$life>)? {
                     #[allow(unused_mut, reason = "some records have no fields")]
@@ -50,12 +52,12 @@ macro_rules! records {
                     let mut fields = line.fields();
                     #[allow(unused_mut, reason = "some records have no fields")]
                     let mut next = fields.next();
-                    // In the order of the table, as lines have them.
+                    // Fields are expected in the order of the table, which is that of the lines.
                     $(if let Some((stringify!($field), json)) = next {
                         record.$field = Field::read(json);
                         next = fields.next();
                     })*
-                    // What is left is unknown, or stands elsewhere.
+                    // The remaining fields are unknown or in another order.
                     while let Some((name, _json)) = next {
                         match name {
                             $(stringify!($field) => record.$field = Field::read(_json),)*
@@ -123,7 +125,7 @@ records! {
         function: Option<Text<'a>>,
         /// Where it was forked from, if it is a fork.
         fork: Option<Json<'a>>,
-        /// What there was before this generation.
+        /// What earlier generations had.
         continued: Option<Json<'a>>,
         /// The input of the function.
         input: Option<Value<'a>>,
@@ -131,7 +133,7 @@ records! {
         seed: Option<Digits<'a>>,
         /// Which calls are recorded.
         recording: Option<Text<'a>>,
-        /// What the language of its code notes of its surroundings.
+        /// Information about the environment, for the language of its code.
         language: Option<Json<'a>>,
     }
     /// A task was spawned.
@@ -165,7 +167,7 @@ records! {
         number: Option<Digits<'a>>,
         /// An identity it is about.
         uuid: Option<Text<'a>>,
-        /// What the host wants to find again.
+        /// Data that the host needs later.
         about: Option<Json<'a>>,
         /// Until when it waits.
         time: Option<Text<'a>>,
@@ -178,7 +180,7 @@ records! {
         /// How many plain yields there were.
         count: Option<u64>,
     }
-    /// A task that waited goes on, or the run was told something: [`TaskWake::wake`] says which.
+    /// A waiting task continues, or the run was told something; see [`TaskWake::wake`].
     TaskWake<'a> {
         /// The record of the call.
         of: Option<u64>,
@@ -211,7 +213,7 @@ records! {
         /// The number of the attempt.
         attempt: Option<u64>,
     }
-    /// What the work of a step wants to find again in its next attempt.
+    /// Data that an effect's work saves for its next attempt.
     EffectCheckpoint<'a> {
         /// The record of the call.
         of: Option<u64>,
@@ -220,7 +222,7 @@ records! {
         /// The value.
         value: Option<Value<'a>>,
     }
-    /// What came of an attempt at a step: [`EffectResult::end`] says what that means.
+    /// The result of an attempt at a step; see [`EffectResult::end`].
     EffectResult<'a> {
         /// The record of the call.
         of: Option<u64>,
@@ -301,7 +303,7 @@ records! {
         /// Who did it.
         set_by: Option<Text<'a>>,
     }
-    /// The beginning of a later generation: all that the run was.
+    /// The first record of a later generation, with the entire state of the run.
     Snapshot<'a> {
         /// The checksum of the last line of the generation before.
         after: Option<Text<'a>>,
@@ -332,9 +334,9 @@ records! {
         /// The reason that was given.
         why: Option<Text<'a>>,
     }
-    /// The process ended in good order.
+    /// The process shut down cleanly.
     ShutdownMarker {}
-    /// What stands before is another run's; from here on the run is a fork of it.
+    /// All lines before this one are from another run; from here on, the run is a fork of it.
     Forked<'a> {
         /// The run it was forked from.
         run: Option<Text<'a>>,
@@ -357,7 +359,7 @@ records! {
         /// The names.
         allow: Option<Json<'a>>,
     }
-    /// What stood between the first record and the last one is gone.
+    /// The run was compacted: all records between the first and the last one were dropped.
     Compacted<'a> {
         /// How many records there were.
         records: Option<u64>,
