@@ -15,12 +15,12 @@ use super::stamp::{Stamp, to_the_second};
 /// How long a process holds the lock of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockTerm {
-    /// As long as the process runs.
+    /// The lock is held as long as the process runs.
     Lasting,
-    /// For a single change, so others wait for it.
+    /// The lock is held for a single change, so others wait for it.
     Brief,
-    /// Not at all: another process holds it and keeps writing. Lines that it writes after the end
-    /// that was read are left out, so that all runs are seen at one moment.
+    /// The lock is not taken, because another process holds it and keeps writing. Lines that it
+    /// writes after the end that was read are left out, so that all runs are seen at one moment.
     NotTaken,
 }
 

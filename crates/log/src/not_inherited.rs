@@ -4,7 +4,7 @@
 //! Closing on `exec` is not enough. A child that only forks, as the workers of Python's
 //! `multiprocessing` do, shares every open file with its parent. It would keep the lock of a
 //! directory, a socket or a port after the parent has died. The lock is an `flock`, which belongs
-//! to the open file and so to everyone who has a copy of it. The two alternatives are no better:
+//! to the open file and so to everyone who has a copy of it. The two alternatives are not better:
 //! locks of `fcntl` are not inherited, but are lost when *any* descriptor of the file is closed in
 //! the process; open file description locks are inherited like `flock`.
 //!

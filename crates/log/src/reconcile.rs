@@ -1,7 +1,7 @@
-//! Comparing the file of a run with what the commit log and the index say of it when a log is
-//! opened. The file is completed, kept because it is newer, cut back to its last whole line, or
-//! left as it is and its run refused. A whole line is never cut off: its writer had been told that
-//! it is durable.
+//! Compares the file of a run with the commit log and the index when a log is opened. The file is
+//! completed, kept because it is newer, cut back to its last complete line, or left as it is and
+//! its run refused. A complete line is never cut off, because its writer had been told that it is
+//! durable.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ struct Compared<'a> {
 }
 
 impl Applier {
-    /// Makes the file of a run what the commit log says, unless the file is newer.
+    /// Makes the file of a run match the commit log, unless the file is newer.
     pub(super) fn complete(
         &mut self,
         segments: &[Segment],
@@ -157,7 +157,7 @@ impl Applier {
         Ok((!follows).then_some(reader.checker().offset()))
     }
 
-    /// Keeps lines that have no place, for a person to look at.
+    /// Sets aside lines that have no place, for a person to look at.
     fn set_aside(
         &mut self,
         run: Uuid,
@@ -251,8 +251,8 @@ impl Applier {
         self.look_beyond(found, beyond, recovery)
     }
 
-    /// Looks at what a file has behind its committed end. A line gets into a file only after it is
-    /// durable, so good lines there were committed, and it is the commit log that lacks them.
+    /// Examines the part of a file after its committed end. A line is written to a file only after
+    /// it is durable, so good lines there were committed, and the commit log lacks them.
     fn look_beyond(
         &mut self,
         found: &Compared<'_>,
@@ -286,7 +286,8 @@ impl Applier {
         Ok(self.entry_of(found.run, entry.state, known).map_or(entry.state, |whole| whole.state))
     }
 
-    /// Where a run stands by its file alone, after the last good line; `None` if the first is not.
+    /// Returns the end of a run according to its file alone, after the last good line; `None` if
+    /// the first line is not good.
     fn entry_of(&self, run: Uuid, state: RunState, bytes: &[u8]) -> Option<RunEntry> {
         let mut reader = Reader::new(bytes, Some(run));
         let mut tasks = OpenTasks::new(&*self.disk, &self.places.root);
@@ -361,7 +362,7 @@ impl Applier {
                 let found = Compared { run, path, file: &*file };
                 self.settle(&found, entry, &bytes[entry.len as usize..], recovery)?;
             }
-            // Of a run without a good line nothing is known but that it was there.
+            // Only the existence of a run without a good line is known.
             None if has_lines(&bytes) => {
                 let error = missing_from(run, path, Some(&*file), bytes.len() as u64)?;
                 self.refuse(run, error, recovery);
@@ -371,9 +372,8 @@ impl Applier {
         Ok(())
     }
 
-    /// Takes in where a run stands after its last good line. What is behind that is cut off if it
-    /// is a torn end. If it has whole lines the file is damaged: then it stays as it is, and the
-    /// run is refused.
+    /// Records the end of a run after its last good line. An incomplete line after that is cut off.
+    /// If complete lines follow, the file is damaged: it stays as it is, and the run is refused.
     fn settle(
         &mut self,
         found: &Compared<'_>,
@@ -410,8 +410,7 @@ impl Applier {
 }
 
 impl Plan {
-    /// Whether the file is of an earlier generation than the one that begins here, however a crash
-    /// left it.
+    /// Whether the file is of an earlier generation than the one that begins here, however a crash left it.
     fn replaces(&self, head: Option<Head>) -> bool {
         match head {
             Some(head) if head.is_good => head.generation < self.entry.generation,
@@ -419,8 +418,8 @@ impl Plan {
         }
     }
 
-    /// Why the file and the commit log cannot both be of this run, if that is so: the file has
-    /// lines that follow each other, and the commit log has others in their place.
+    /// Why the file and the commit log cannot both be of this run, if that is so: the file has lines that follow each
+    /// other, and the commit log has others in their place.
     fn conflict(&self, run: Uuid, tail: &[u8], content: &[u8]) -> Option<LogError> {
         let at = foreign_line(tail, self.crc_before(), content)?;
         let before = content[..at].iter().filter(|byte| **byte == b'\n').count();
@@ -441,13 +440,13 @@ pub(super) fn open_if_there(
     }
 }
 
-/// What the first line of a file says, from all that is in it; `None` if it has none.
+/// Parses the first line in the contents of a file; `None` if there is no complete line.
 fn head_in(bytes: &[u8], run: Uuid) -> Option<Head> {
     let end = memchr::memchr(b'\n', bytes)?;
     Head::read(&bytes[..=end], run)
 }
 
-/// What the first line of a file says; `None` if it has none.
+/// Reads the first line of a file; `None` if there is no complete line.
 fn head_of(file: Option<&dyn DiskFile>, path: &Path, run: Uuid) -> Result<Option<Head>, LogError> {
     let Some(file) = file else { return Ok(None) };
     let mut line = Vec::new();
@@ -465,7 +464,7 @@ fn head_of(file: Option<&dyn DiskFile>, path: &Path, run: Uuid) -> Result<Option
     }
 }
 
-/// Says from which record on a file lacks what was committed.
+/// Makes the error for a file that lacks committed records, with the first one that is missing.
 fn missing_from(
     run: Uuid,
     path: &Path,

@@ -48,7 +48,7 @@ pub fn mark_redacted(
 pub fn is_redacted(disk: &dyn Disk, root: &Path) -> bool {
     let is_file = match disk.list(root) {
         Ok(files) => files.iter().any(|(name, _)| name == NAME),
-        // If the directory can't be read, assume that they are.
+        // If the directory can't be read, assume that there are rules.
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     };
     // Anything with this name counts, even if it is not a file.

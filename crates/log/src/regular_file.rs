@@ -15,7 +15,7 @@ use rustix::io::Errno;
 pub enum SymbolicLink {
     /// No. Otherwise, a user who can write to the directory could lead the process to any file.
     Refused,
-    /// Yes. The path was given by a person, who may use a link.
+    /// Yes. The path was given by a person, and people may use links.
     Followed,
 }
 

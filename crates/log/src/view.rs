@@ -28,7 +28,7 @@ use super::writer::Writer;
 const TRIES: usize = 40;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What is in a log, at one moment.
+/// The contents of a log at one moment.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -68,7 +68,7 @@ pub struct View {
 }
 
 impl View {
-    /// Looks at the log in a directory, which must be there.
+    /// Opens a view of the log in a directory, which must exist.
     pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
         View::open_with(disk, root, Scope::All, |_| LockTerm::Lasting)
     }
@@ -99,8 +99,8 @@ impl View {
         View::open_with(disk, root, Scope::Chosen(choose), |_| LockTerm::Lasting)
     }
 
-    /// Opens a view; if the index or the commit log is damaged, of the files of the runs alone, and
-    /// returns that damage.
+    /// Opens a view. If the index or the commit log is damaged, it is made from the files of the
+    /// runs alone, and the damage is returned too.
     pub fn open_anyhow(
         disk: Arc<dyn Disk>,
         root: &Path,
@@ -110,7 +110,8 @@ impl View {
         })
     }
 
-    /// The files of the runs alone, if the index or the commit log could not be read.
+    /// Opens a view of the files of the runs alone, if the index or the commit log could not be
+    /// read.
     pub fn of_files_after(
         trouble: LogError,
         disk: Arc<dyn Disk>,
@@ -235,12 +236,12 @@ impl View {
         Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt: 0 })
     }
 
-    /// All runs and where they stand, by their UUIDs.
+    /// Returns all runs and their ends, by UUID.
     pub fn runs(&self) -> impl Iterator<Item = (Uuid, RunEntry)> + '_ {
         self.runs.iter().map(|(run, entry)| (*run, *entry))
     }
 
-    /// Where a run stands.
+    /// Returns the end of a run, if the log knows it.
     pub fn run(&self, run: Uuid) -> Option<RunEntry> {
         self.runs.get(&run).copied()
     }
@@ -250,15 +251,15 @@ impl View {
         self.refused.get(&run)
     }
 
-    /// Whether a run that was removed or compacted may have left lines in the commit log, or blobs.
-    /// They are erased a second later by the process that has the directory, or by the one that
-    /// removed it where none has.
+    /// Returns whether a run that was removed or compacted may have left lines or blobs that are
+    /// not erased yet. This happens a second later, in the process that uses the directory, or
+    /// otherwise in the one that removed the run.
     pub fn is_unerased(&self, run: Uuid) -> bool {
         self.unerased.contains(&run)
     }
 
-    /// What opening the log would find and mend. While another process has it, that is just what
-    /// this process is about to write.
+    /// Returns what opening the log would find and repair. While another process uses it, this is
+    /// only what that process is about to write.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
@@ -278,13 +279,13 @@ impl View {
         self.salt
     }
 
-    /// The disk as it would be after mending. Writing to it changes nothing below.
+    /// Returns the disk as it would be after the repair. Writes to it stay in memory.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// The records of a run, with those that its file does not have yet. Of a damaged run those
-    /// that can be read come first, and then the error.
+    /// Returns a reader for the records of a run, including those that its file does not have yet.
+    /// For a damaged run, it returns the readable records and then the error.
     pub fn reader(&self, run: Uuid) -> Result<RunReader, LogError> {
         let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
         if entry.state == RunState::Removed {
@@ -361,7 +362,7 @@ impl RunFile {
         const PIECE: usize = 1 << 18;
         let finder = memchr::memmem::Finder::new(bytes);
         let mut buffer = vec![0; PIECE];
-        // What was read last may end with the first of them.
+        // The end of the last piece may be the beginning of a match.
         let (mut kept, mut at) = (0, 0);
         loop {
             let count = self.file.read_at(&mut buffer[kept..], at).doing("read", &self.path)?;
@@ -393,8 +394,8 @@ impl RunFile {
     }
 }
 
-/// The end of a refused run in a view: its damaged lines belong to it, so that a reader or a backup
-/// comes upon them and does not take what is before them for the whole run.
+/// Returns the end of a refused run in a view. It includes the damaged lines, so that a reader or a
+/// backup finds them and does not mistake the part before them for the whole run.
 fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> RunEntry {
     let len = RunFile::open(disk, root, run).and_then(|file| file.len()).unwrap_or(0);
     match len > entry.len {

@@ -337,7 +337,7 @@ impl<W: 'static> Crashes<W> {
         let sent = |log: &RunLog| log.of_type("Message").any(|one| one.get("from").is_some());
         let is_apart = has_world || undisturbed.logs.runs.values().any(sent);
         for (run, log) in undisturbed.logs.runs.values().enumerate().filter(|_| !is_apart) {
-            // With one more record, all of them up to the end are there.
+            // The last of these plans lacks only the final record.
             let first = log.beginning();
             plans.extend(
                 (first..log.lines.len()).map(|records| vec![Disaster::Cut { run, records }]),

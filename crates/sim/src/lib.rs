@@ -43,7 +43,7 @@
 //! error. The consequences of this are not compared. A disk with a flipped bit may be refused with
 //! a code; if it is not, the outcome must be the same.
 //!
-//! Logs cut after a record are tried only without a world of one's own, which would not match the
+//! Logs cut after a record are tried only without a separate world, because that would not match the
 //! log.
 //!
 //! A workflow whose outcome depends on timing needs [`may_differ`](Crashes::may_differ).

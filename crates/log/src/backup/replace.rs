@@ -121,7 +121,7 @@ impl Replacing {
         self.clear()
     }
 
-    /// Removes everything that is not part of the log.
+    /// Removes the directories that a restore leaves next to the log.
     pub(super) fn clear(&self) -> Result<(), LogError> {
         clear_leftovers(&*self.disk, &self.root)
     }

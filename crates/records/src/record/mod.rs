@@ -1,7 +1,6 @@
-//! What the lines of a run's log mean: one table of all records and their fields, from which the
-//! one decoder ([`Record::read`]) and the one encoder ([`Record::write`]) are made. The order of
-//! the fields is the order in which lines have them. What each record is for is in the book, "WAL
-//! format".
+//! The records of a run's log: one table of all records and their fields, from which the decoder
+//! ([`Record::read`]) and the encoder ([`Record::write`]) are generated. Fields are in the order in
+//! which lines have them. The book's chapter "WAL format" explains each record.
 
 mod field;
 #[cfg(test)]
@@ -95,7 +94,7 @@ macro_rules! records {
                 }
             }
 
-            /// The name of its type; `None` if that is not known here.
+            /// Returns the name of its type; `None` for an unknown one.
             pub fn name(&self) -> Option<&'static str> {
                 match self {
                     $(Record::$name(_) => Some(stringify!($name)),)+
@@ -117,7 +116,8 @@ macro_rules! records {
 records! {
     /// The first line of a generation: the function and its input.
     RunStart<'a> {
-        /// The number of the rules about ends that the run follows; absent under the first.
+        /// The version of the rules about the end of a run that it follows; absent for the first
+        /// version.
         rules: Option<u64>,
         /// The id it was started with.
         id: Option<Text<'a>>,
@@ -129,7 +129,7 @@ records! {
         continued: Option<Json<'a>>,
         /// The input of the function.
         input: Option<Value<'a>>,
-        /// Where random numbers come from.
+        /// The seed of its random numbers.
         seed: Option<Digits<'a>>,
         /// Which calls are recorded.
         recording: Option<Text<'a>>,
@@ -177,14 +177,14 @@ records! {
         error: Option<Text<'a>>,
         /// The line of code.
         at: Option<Text<'a>>,
-        /// How many plain yields there were.
+        /// The number of plain yields.
         count: Option<u64>,
     }
     /// A waiting task continues, or the run was told something; see [`TaskWake::wake`].
     TaskWake<'a> {
         /// The record of the call.
         of: Option<u64>,
-        /// What the run was told.
+        /// The reason, if it is not the answer to a call.
         why: Option<Text<'a>>,
         /// How many turns the run had had.
         step: Option<u64>,
@@ -228,7 +228,7 @@ records! {
         of: Option<u64>,
         /// The number of the attempt.
         attempt: Option<u64>,
-        /// What a person said of an attempt in doubt.
+        /// The decision of a person about an attempt in doubt.
         decided: Option<Text<'a>>,
         /// How many turns the run had had.
         step: Option<u64>,
@@ -244,7 +244,7 @@ records! {
         set: Flag,
         /// When that was.
         set_ts: Option<Text<'a>>,
-        /// Who did it.
+        /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
     }
     /// A person answered a question.
@@ -261,10 +261,10 @@ records! {
         set: Flag,
         /// When that was.
         set_ts: Option<Text<'a>>,
-        /// Who did it.
+        /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
     }
-    /// A question was taken back.
+    /// A question was withdrawn.
     ApprovalWithdrawn {
         /// The record of the call.
         of: Option<u64>,
@@ -283,14 +283,14 @@ records! {
         set: Flag,
         /// When that was.
         set_ts: Option<Text<'a>>,
-        /// Who did it.
+        /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
     }
-    /// A message came for the run.
+    /// The run received a message.
     Message<'a> {
         /// The name it was sent under.
         name: Option<Text<'a>>,
-        /// What it says.
+        /// The contents of the message.
         value: Option<Value<'a>>,
         /// How many turns the run had had.
         step: Option<u64>,
@@ -300,7 +300,7 @@ records! {
         set: Flag,
         /// When that was.
         set_ts: Option<Text<'a>>,
-        /// Who did it.
+        /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
     }
     /// The first record of a later generation, with the entire state of the run.
@@ -312,7 +312,7 @@ records! {
         /// The tables of the run.
         tables: Option<Inline<'a>>,
     }
-    /// A person or a limit holds the run.
+    /// The run was paused, by a person or by a limit.
     RunHeld<'a> {
         /// The person.
         by: Option<Text<'a>>,
@@ -342,7 +342,7 @@ records! {
         run: Option<Text<'a>>,
         /// The record there.
         at: Option<u64>,
-        /// Where random numbers come from after this.
+        /// The seed of the fork's random numbers.
         seed: Option<Digits<'a>>,
         /// The names of the steps it may do.
         allow: Option<Json<'a>>,

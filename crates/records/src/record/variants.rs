@@ -63,7 +63,7 @@ pub enum Ended<'a> {
 }
 
 impl<'a> Ended<'a> {
-    /// Combines the two fields of a record.
+    /// Makes the result from the `value` and `error` fields of a record.
     pub fn of(value: Option<Value<'a>>, error: Option<Value<'a>>) -> Ended<'a> {
         match error {
             Some(error) => Ended::Error(error),

@@ -4,16 +4,16 @@
 //!
 //! Text becomes bytes that others can see in only a few places, and each of them applies the rules:
 //!
-//! | what | where | why nothing goes past |
+//! | what | where | why nothing can bypass it |
 //! |---|---|---|
-//! | records, commit-log segments, blobs | `wal::Line`: [`end`](tiffany_log::Line::end), and where a payload becomes a blob | no byte of a line reaches a batch in another way, and files, segments, backups, exports and captures are made of batches |
+//! | records, commit log segments, blobs | `wal::Line`: [`end`](tiffany_log::Line::end), and where a payload becomes a blob | every line reaches a batch in this way, and files, segments, backups, exports and captures are made from batches |
 //! | what a replay compares | `into_fields` of the same line | it is the same code |
-//! | events | `Draft::cleaned` of the hub | `State::add`, by which all events with words in them come, takes nothing else |
-//! | answers to other threads and processes | `Tell::redacting`, on the way out of `Runtime::serve` | its match has no rest: a new answer has to say what is in it |
+//! | events | `Draft::cleaned` of the hub | `State::add`, through which all events with text pass, accepts nothing else |
+//! | answers to other threads and processes | `Tell::redacting`, called by `Runtime::serve` before it sends them | its match has no wildcard: a new answer must say what it contains |
 //! | errors that leave a runtime | `Display` of [`RunError`](crate::error::RunError) | its `Debug` is the same |
-//! | log lines | `Tracer`, which makes them, and the visitor in `logging` through which all fields pass | also those of the program and of other crates |
-//! | labels of metrics | `Family::add` | a metric has no other way to a label |
-//! | panics, and what has no log to go to | the panic hook; `shown` around each `eprintln!` | |
+//! | log lines | `Tracer`, which makes them, and the visitor in `logging`, through which all fields pass | includes those of the program and of other crates |
+//! | labels of metrics | `Family::add` | it is the only way to set a label |
+//! | panics, and messages printed without a log | the panic hook; `shown` around each `eprintln!` | |
 //!
 //! The first four use the rules that the `Builder` of the runtime was given. The others concern the
 //! whole process, and use the rules of all runtimes that were ever built in it.

@@ -62,7 +62,7 @@ pub struct Place {
 }
 
 impl OpenApproval {
-    /// Makes an open question from the JSON in a log or of a task.
+    /// Makes an open question. `about` and `payload` are JSON from the log or from a task.
     pub fn new(
         about: &str,
         payload: Option<&str>,
