@@ -101,7 +101,7 @@ impl Erasure {
     fn do_piece(&mut self, shared: &Shared, applier: &mut Applier) -> Result<(), LogError> {
         match &mut self.stage {
             Stage::Idle => self.begin(applier),
-            // It was not requested, and none of the runs had a blob.
+            // The erasure was not requested, and none of the runs had a blob.
             Stage::Collecting if self.number.is_none() && !applier.may_leave_blobs() => {
                 self.overwrite(shared, Collected::default());
             }

@@ -152,7 +152,7 @@ impl Collecting {
         }
         if let Some(path) = self.files.pop() {
             self.open = match disk.open(&path, OpenMode::Read) {
-                // It has been removed since it was listed.
+                // The file has been removed since it was listed.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
                 file => Some(Scanning::new(file.doing("open", &path)?, path)),
             };

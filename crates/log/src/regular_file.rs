@@ -13,9 +13,10 @@ use rustix::io::Errno;
 /// Whether a file may be reached through a symbolic link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymbolicLink {
-    /// No. Otherwise, a user who can write to the directory could lead the process to any file.
+    /// Symbolic links are refused. Otherwise, a user who can write to the directory could lead the
+    /// process to any file.
     Refused,
-    /// Yes. The path was given by a person, and people may use links.
+    /// Symbolic links are followed, because the path was given by a person.
     Followed,
 }
 

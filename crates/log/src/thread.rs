@@ -382,7 +382,7 @@ impl Serving {
         }
     }
 
-    /// Requests from the background thread what will be needed soon.
+    /// Asks the background thread to prepare what will be needed soon.
     fn wish(&mut self, queue: &mut Queue) {
         let first = self.committer.durable_first_block();
         if first > self.expected {

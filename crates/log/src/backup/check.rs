@@ -57,7 +57,7 @@ pub(super) fn check_all(
     for hash in manifest.blobs() {
         match read_whole_blob(disk, &shelf.blob_file(hash), hash) {
             Ok(_) => checked.blobs += 1,
-            // It was already missing when the backup was taken, as the manifest says.
+            // The blob was already missing when the backup was taken, as the manifest says.
             Err(_) if is_excused(manifest, hash) => {}
             Err(error) => return Err(error),
         }

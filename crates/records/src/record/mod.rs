@@ -125,7 +125,7 @@ records! {
         function: Option<Text<'a>>,
         /// Where it was forked from, if it is a fork.
         fork: Option<Json<'a>>,
-        /// What earlier generations had.
+        /// A summary of earlier generations: when the run started, and the number of calls.
         continued: Option<Json<'a>>,
         /// The input of the function.
         input: Option<Value<'a>>,

@@ -48,8 +48,8 @@ pub use self::tree::Node;
 pub use self::walk::{Area, Leaf, Reach, Walk, text_of};
 use tiffany_log::RuleMark;
 
-/// Redacts a text with the rules of all runtimes in this process. For code that shows text in a way
-/// that is not covered above.
+/// Redacts a text with the rules of all runtimes in this process. It serves code that shows text to
+/// people or other programs directly.
 ///
 /// ```
 /// use std::sync::Arc;
