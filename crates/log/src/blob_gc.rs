@@ -237,8 +237,8 @@ impl Applier {
         self.leaves_blobs = !is_read || !named.is_empty();
     }
 
-    /// Returns whether replaced generations may have left enough blobs: more bytes were stored than
-    /// a collection has to read.
+    /// Returns whether a collection is worth its cost: replaced generations may have left blobs,
+    /// and more bytes of blobs were stored than a collection has to read.
     pub(crate) fn is_garbage_worth_it(&mut self) -> bool {
         let least = self.settings.garbage_bytes;
         let Garbage { is_possible, stored, worth_from } = &mut self.garbage;

@@ -197,7 +197,7 @@ pub fn holder(root: &Path) -> Option<Holder> {
 }
 
 /// Returns the process that owns the log at `root` for longer than a single change. A process that
-/// only records something and then releases the log runs nothing.
+/// only records something and then releases the log does not run any tasks, and is not returned.
 pub fn lasting_holder(root: &Path) -> Option<Holder> {
     lock_state(root).filter(|(_, term)| *term == LockTerm::Lasting).map(|(holder, _)| holder)
 }

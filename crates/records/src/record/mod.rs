@@ -370,7 +370,7 @@ records! {
     }
     /// The last line of a fixture.
     Captured<'a> {
-        /// How many records there are before it.
+        /// The number of records before it.
         records: Option<u64>,
         /// The rules by which values were taken out.
         redacted: Option<Json<'a>>,
