@@ -86,7 +86,7 @@ pub enum LogError {
         act: &'static str,
         /// The file it was applied to.
         path: PathBuf,
-        /// The kind of what is there instead.
+        /// The kind of file that is there instead.
         what: NotRegular,
     },
     /// The log stopped at an earlier failure.

@@ -132,7 +132,7 @@ fn lockers(path: &Path) -> Vec<Locker> {
 }
 
 /// Parses the process that took the lock of an open file, from a line such as
-/// `lock:\t1: FLOCK ADVISORY WRITE 708 fe:00:1301 0 EOF`.
+/// `lock:\t1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`.
 fn locked_by(about: &str) -> Option<u32> {
     let lock = about.lines().find(|line| line.starts_with("lock:") && line.contains("FLOCK"))?;
     lock.split_whitespace().skip_while(|word| *word != "FLOCK").nth(3)?.parse().ok()
@@ -219,7 +219,7 @@ fn lock_state(root: &Path) -> Option<(Holder, LockTerm)> {
 }
 
 /// Parses the process that has locked `file`, from a line such as
-/// `1: FLOCK ADVISORY WRITE 708 fe:00:1301 0 EOF`; `None` if the line is about another file.
+/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`; `None` if the line is about another file.
 fn locker_in(line: &str, file: &std::fs::Metadata, note: Option<&Holder>) -> Option<u32> {
     let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(2);
     let (kind, pid, place) = (words.next()?, words.next()?.parse().ok()?, words.next()?);

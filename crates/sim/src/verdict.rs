@@ -10,9 +10,9 @@ use crate::universe::{Story, place_of};
 /// Whether the outcome may depend on timing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sameness {
-    /// No: it must be the same.
+    /// The outcome must be the same.
     Same,
-    /// Yes: only conditions that always hold are checked.
+    /// The outcome may differ: only conditions that always hold are checked.
     MayDiffer,
 }
 

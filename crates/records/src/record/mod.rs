@@ -186,7 +186,7 @@ records! {
         of: Option<u64>,
         /// The reason, if it is not the answer to a call.
         why: Option<Text<'a>>,
-        /// How many turns the run had had.
+        /// The number of turns of the run so far.
         step: Option<u64>,
         /// Whether all tasks ended at once.
         force: Flag,
@@ -230,7 +230,7 @@ records! {
         attempt: Option<u64>,
         /// The decision of a person about an attempt in doubt.
         decided: Option<Text<'a>>,
-        /// How many turns the run had had.
+        /// The number of turns of the run so far.
         step: Option<u64>,
         /// The value.
         value: Option<Value<'a>>,
@@ -251,7 +251,7 @@ records! {
     ApprovalDecided<'a> {
         /// The record of the call.
         of: Option<u64>,
-        /// How many turns the run had had.
+        /// The number of turns of the run so far.
         step: Option<u64>,
         /// The answer.
         value: Option<Value<'a>>,
@@ -273,7 +273,7 @@ records! {
     PromiseSettled<'a> {
         /// The promise.
         promise: Option<Text<'a>>,
-        /// How many turns the run had had.
+        /// The number of turns of the run so far.
         step: Option<u64>,
         /// Its value.
         value: Option<Value<'a>>,
@@ -292,7 +292,7 @@ records! {
         name: Option<Text<'a>>,
         /// The contents of the message.
         value: Option<Value<'a>>,
-        /// How many turns the run had had.
+        /// The number of turns of the run so far.
         step: Option<u64>,
         /// The key of the call of another run that sent it.
         from: Option<Text<'a>>,

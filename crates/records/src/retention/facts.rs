@@ -88,7 +88,7 @@ impl FactCache {
         Ok(facts)
     }
 
-    /// Returns the run that a run is a fork of, which never changes.
+    /// Returns the parent of a run, if the run is a fork. A parent never changes.
     fn parent(&mut self, view: &View, run: Uuid) -> ParentRun {
         let parent = self.known_parent(view, run)?;
         self.parents.insert(run, parent);
