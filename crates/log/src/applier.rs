@@ -81,7 +81,7 @@ pub(crate) struct Applier {
     pub(crate) removals: Removals,
     pub(crate) salt: u32,
     pub(crate) life: u64,
-    /// All blocks up to this one are in the files.
+    /// The last block that is in the files, like all blocks before it.
     pub(crate) applied: u64,
     /// The contents of the last index frame: the last block it covers, the number of segments, and
     /// the block that must be present in them.
@@ -322,7 +322,7 @@ impl Applier {
     }
 
     fn append(&mut self, frame: &[u8]) -> Result<(), LogError> {
-        // An index whose directory is gone would still take the frame.
+        // Writing to an index whose directory was removed would still succeed.
         self.disk.open(&self.index.path, OpenMode::Read).doing("open", &self.index.path)?;
         self.index.append(frame)
     }

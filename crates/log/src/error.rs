@@ -89,7 +89,7 @@ pub enum LogError {
         /// The kind of file that is there instead.
         what: NotRegular,
     },
-    /// The log stopped at an earlier failure.
+    /// The log has stopped because of an earlier failure.
     #[error(
         "the log stopped at an earlier failure [TFY0106]; fix its cause and open the log again: {0}"
     )]

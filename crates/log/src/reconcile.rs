@@ -176,7 +176,7 @@ impl Applier {
         Ok(())
     }
 
-    /// Looks at a run the commit log says nothing about: its file must be as long as the index
+    /// Checks a run that the commit log does not mention: its file must be as long as the index
     /// says.
     pub(super) fn check_size(
         &mut self,

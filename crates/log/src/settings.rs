@@ -14,7 +14,7 @@ pub enum SyncWhen {
     /// and a power failure after the next sync.
     Interval(Duration),
     /// When the system decides to. Commits that were reported survive the end of the process; after
-    /// a power failure, each run has some beginning of its lines.
+    /// a power failure, each run has a prefix of its lines.
     Never,
 }
 

@@ -15,9 +15,9 @@ const SECTOR: usize = 512;
 /// The unsynced writes that survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survivors {
-    /// None: a power failure.
+    /// No write survives: a power failure.
     Nothing,
-    /// All: only the process ended.
+    /// All writes survive: only the process ended.
     All,
     /// A selection drawn from this seed: each write and each name survives completely, partly or
     /// not at all, in any order.

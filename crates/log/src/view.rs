@@ -60,7 +60,7 @@ pub struct View {
     runs: BTreeMap<Uuid, RunEntry>,
     refused: BTreeMap<Uuid, LogError>,
     recovery: Recovery,
-    /// Runs that may have left something behind.
+    /// Runs that may have left lines or blobs behind.
     unerased: BTreeSet<Uuid>,
     holder: Option<Holder>,
     /// A random number that tells logs apart.
@@ -197,8 +197,8 @@ impl View {
         Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt })
     }
 
-    /// Looks only at the files of the runs, each up to its last good line: for a log whose index or
-    /// commit log cannot be read.
+    /// Opens a view of the files of the runs alone, each up to its last good line. It is for logs
+    /// whose index or commit log cannot be read.
     pub fn of_files(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
         let places = Places::new(root);
         let (mut runs, mut refused) = (BTreeMap::new(), BTreeMap::new());
@@ -299,7 +299,7 @@ impl View {
         read_blob(&*self.disk, &self.root, hash)
     }
 
-    /// All blobs, and how many bytes they have.
+    /// Returns all blobs, with their lengths in bytes.
     pub fn blob_sizes(&self) -> Result<HashMap<BlobHash, u64>, LogError> {
         let dir = Places::new(&self.root).blobs;
         let there = self.disk.list(&dir).doing("list", &dir)?.into_iter();
@@ -345,7 +345,7 @@ impl RunFile {
         self.file.size().doing("look at", &self.path)
     }
 
-    /// The beginning and the end of its first `len` bytes, `bytes` of each at most.
+    /// Returns the beginning and the end of its first `len` bytes, with at most `bytes` of each.
     pub fn ends(&self, len: u64, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
         let whole = usize::try_from(len).unwrap_or(usize::MAX);
         let head = self.read(0, bytes.min(whole))?;
@@ -357,7 +357,7 @@ impl RunFile {
         Ok((head, tail))
     }
 
-    /// Whether these bytes are anywhere in it.
+    /// Returns whether the file contains these bytes.
     pub fn contains(&self, bytes: &[u8]) -> Result<bool, LogError> {
         const PIECE: usize = 1 << 18;
         let finder = memchr::memmem::Finder::new(bytes);
@@ -412,7 +412,7 @@ fn is_locked(seen: &Result<View, LogError>, root: &Path) -> bool {
     }
 }
 
-/// Length and checksum of the index; `None` if there is none.
+/// Returns the length and the checksum of the index; `None` if there is no index.
 fn index_sum(disk: &dyn Disk, places: &Places) -> Result<Option<(usize, u32)>, LogError> {
     let path = places.commit.join("index");
     let file = match disk.open(&path, OpenMode::Read) {

@@ -46,7 +46,7 @@ pub struct Waiting {
 /// What a call refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum About {
-    /// Nothing that the record names.
+    /// The record doesn't name anything.
     Nothing,
     /// A task.
     Task(u64),

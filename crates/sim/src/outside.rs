@@ -68,7 +68,7 @@ struct Reply {
 /// What is known about a reply in the log.
 #[derive(PartialEq, Eq)]
 enum Logged {
-    /// Nothing.
+    /// Nothing is known.
     No,
     /// It was confirmed as durable.
     Said,

@@ -144,7 +144,7 @@ records! {
         name: Option<Text<'a>>,
         /// Whether it is a daemon task.
         daemon: Flag,
-        /// The code of the error, if that was refused.
+        /// The code of the error, if the spawn was refused.
         error: Option<Text<'a>>,
         /// The line of code.
         at: Option<Text<'a>>,
@@ -171,7 +171,7 @@ records! {
         about: Option<Json<'a>>,
         /// Until when it waits.
         time: Option<Text<'a>>,
-        /// What a person has to see to decide.
+        /// The data that a person needs for the decision.
         payload: Option<Value<'a>>,
         /// The code of the error, if it was refused at once.
         error: Option<Text<'a>>,
@@ -240,9 +240,9 @@ records! {
         retry_at: Option<Text<'a>>,
         /// `parent` if a fork has this from the run it was forked from.
         from: Option<Text<'a>>,
-        /// Whether a fork was given this instead of what its parent had.
+        /// Whether a fork was given this in place of what its parent had.
         set: Flag,
-        /// When that was.
+        /// When it was changed in the fork.
         set_ts: Option<Text<'a>>,
         /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
@@ -257,9 +257,9 @@ records! {
         value: Option<Value<'a>>,
         /// The error in place of an answer.
         error: Option<Value<'a>>,
-        /// Whether a fork was given this instead of what its parent had.
+        /// Whether a fork was given this in place of what its parent had.
         set: Flag,
-        /// When that was.
+        /// When it was changed in the fork.
         set_ts: Option<Text<'a>>,
         /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
@@ -279,9 +279,9 @@ records! {
         value: Option<Value<'a>>,
         /// Its error.
         error: Option<Value<'a>>,
-        /// Whether a fork was given this instead of what its parent had.
+        /// Whether a fork was given this in place of what its parent had.
         set: Flag,
-        /// When that was.
+        /// When it was changed in the fork.
         set_ts: Option<Text<'a>>,
         /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
@@ -296,9 +296,9 @@ records! {
         step: Option<u64>,
         /// The key of the call of another run that sent it.
         from: Option<Text<'a>>,
-        /// Whether a fork was given this instead of what its parent had.
+        /// Whether a fork was given this in place of what its parent had.
         set: Flag,
-        /// When that was.
+        /// When it was changed in the fork.
         set_ts: Option<Text<'a>>,
         /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
@@ -372,7 +372,7 @@ records! {
     Captured<'a> {
         /// The number of records before it.
         records: Option<u64>,
-        /// The rules by which values were taken out.
+        /// The rules by which values were redacted.
         redacted: Option<Json<'a>>,
     }
 }

@@ -44,8 +44,8 @@ pub use summary::{
 pub enum Request {
     /// The status of the runtime: [`Answer::Status`].
     Status,
-    /// Whether the runtime answers and can write: [`Answer::Done`], or why the log has failed. It
-    /// costs no counting or listing.
+    /// Whether the runtime answers and can write: [`Answer::Done`], or why the log has failed.
+    /// Nothing is counted or listed for it.
     Health,
     /// A list of runs: [`Answer::Runs`].
     Runs(RunQuery),
@@ -88,7 +88,7 @@ pub enum Request {
     },
     /// Settles an external promise: [`Answer::Settled`].
     Settle {
-        /// The run whose promise is meant, if forks have the promise too.
+        /// The run that the promise belongs to, if forks have the promise too.
         #[serde(default, with = "maybe_text", skip_serializing_if = "Option::is_none")]
         run: Option<Uuid>,
         /// The promise.
@@ -486,7 +486,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// A function of which only the name is known.
+    /// Makes a function of which only the name is known.
     pub fn new(name: &str, language: &str) -> Function {
         let (name, language) = (name.to_owned(), language.to_owned());
         Function { name, language, takes: None, input: None, doc: None }
