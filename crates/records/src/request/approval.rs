@@ -298,8 +298,8 @@ impl Approval {
         Approval { choice, rejected: false, by, uid: None, why: None, at: Time::ZERO }
     }
 
-    /// Returns the approval, unless it is a rejection. That is the error
-    /// [`Rejected`](ErrorKind::Rejected), which says who decided and why.
+    /// Returns the approval. A rejection becomes the error [`Rejected`](ErrorKind::Rejected), which
+    /// says who decided and why.
     ///
     /// ```
     /// use tiffany_records::request::Approval;

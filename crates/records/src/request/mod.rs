@@ -194,7 +194,7 @@ pub enum Request {
     Resolve {
         /// Its id.
         approval: String,
-        /// The answer, and who gives it.
+        /// The answer, and the person who decides.
         ruling: Ruling,
     },
     /// A request whose values were encoded by the codec of the language of the runs. In other
