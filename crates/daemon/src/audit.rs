@@ -47,7 +47,8 @@ pub struct Entry {
     /// Joins the intent of a change with its outcome. A refusal that never began has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// So many others whom nobody knew were refused since the last of them that has a line.
+    /// The number of refused unknown clients that got no line of their own since the previous such
+    /// line.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: u64,
 }
@@ -89,15 +90,15 @@ struct Open {
     room_until: u64,
     /// Whether something was written that may not be on the disk yet.
     is_dirty: bool,
-    /// Whether it is being brought there: a write may have to wait for that.
+    /// Whether it is being synced: a write may have to wait for that.
     is_syncing: bool,
     /// Whether another process that writes is waited for.
     waits: bool,
 }
 
-/// So much room is kept ahead, so that what was done can always be written down, on a full disk too.
+/// How much disk space is reserved ahead, so that outcomes can be recorded even on a full disk.
 const ROOM: u64 = 256 << 10;
-/// With less than this nothing is done any more.
+/// With less reserved space than this, changes are refused.
 const LEAST_ROOM: u64 = 64 << 10;
 /// Of the name of something so many letters are written down.
 const MAX_NAME_CHARS: usize = 10_000;
@@ -163,7 +164,8 @@ impl Audit {
         self.waiting(|_, open| open.write(&clean(entry)))
     }
 
-    /// Writes down that somebody whom nobody knows was refused. Whoever does that again and again must not fill the disk: then most are only counted.
+    /// Records that an unknown client was refused. Repeated refusals must not fill the disk, so
+    /// most of them are only counted.
     pub fn write_stranger(&self, entry: &Entry) -> Result<(), AuthError> {
         let left_out = {
             let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -280,7 +282,7 @@ fn draw_name() -> io::Result<String> {
     }
 }
 
-/// So many whom nobody knows have a line each, and after that one in so many seconds.
+/// How many refused unknown clients get a line each at first; after that, one line per interval.
 const STRANGERS: f64 = 20.0;
 const SECONDS_EACH: f64 = 10.0;
 
