@@ -178,7 +178,7 @@ pub struct EffectWork {
 pub struct Asking {
     /// The question and its choices, as JSON. The kernel does not look at it.
     pub about: Rc<str>,
-    /// The data that the person needs for the decision, as JSON.
+    /// The data on which the person bases the decision, as JSON.
     pub payload: Option<Rc<str>>,
     /// How long the call waits for an answer.
     pub timeout: Option<Duration>,
@@ -209,7 +209,7 @@ pub enum Reply {
     Task(TaskRef),
     /// A new promise, channel, semaphore or group.
     Object(ObjectRef),
-    /// A new external promise, and the UUID that it is settled by.
+    /// A new external promise, and the UUID under which it is settled.
     External(Box<(ObjectRef, Uuid)>),
     /// All values, in input order.
     Values(Box<[Value]>),
@@ -223,7 +223,7 @@ pub enum Reply {
     Error(TaskError),
 }
 
-/// A message on its way to a receiver.
+/// A message that is being delivered to a receiver.
 pub struct Message {
     /// The channel it came from.
     pub channel: ObjectRef,
@@ -233,7 +233,7 @@ pub struct Message {
     pub value: Value,
 }
 
-/// Permits of a semaphore.
+/// Permits of a semaphore, as a task acquired them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permits {
     pub(crate) slot: u32,

@@ -1,5 +1,4 @@
-//! The slow path of calls that are watched, limited or handled. Other calls do not pass through
-//! here.
+//! The slow path of calls that are watched, limited or handled. Other calls bypass it.
 
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
@@ -105,7 +104,7 @@ impl Run {
         })
     }
 
-    /// Runs a handler's coroutine as a task of its own, which sees only the handlers outside.
+    /// Runs a handler's coroutine as a separate task, whose calls only the outer handlers see.
     fn run_handler(
         &mut self,
         slot: u32,

@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// A task that has come to this state by legal moves.
+    /// Returns a task that has reached this state by legal transitions.
     fn task_in(state: TaskState) -> Task {
         use TaskState::*;
         let way: &[TaskState] = match state {
@@ -175,8 +175,9 @@ mod tests {
         task
     }
 
-    /// "an illegal one is a bug and is asserted in release builds too": whatever is not in the table stops the
-    /// program and changes nothing. (`cargo xtask test` runs this test in a release build as well.)
+    /// "an illegal one is a bug and is asserted in release builds too": a transition that is not in
+    /// the table stops the program and changes nothing. (`cargo xtask test` runs this test in a
+    /// release build as well.)
     #[test]
     fn an_illegal_move_is_asserted() {
         use TaskState::*;

@@ -38,7 +38,7 @@ impl Group {
         self.id
     }
 
-    /// A failure that was not delivered to any task.
+    /// Returns a failure that was not delivered to any task.
     pub(crate) fn untold(&self) -> Option<&TaskError> {
         self.failure.as_ref().filter(|_| !self.told).map(|(_, error)| error)
     }
