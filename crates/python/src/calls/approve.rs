@@ -90,7 +90,7 @@ impl Approve {
         part(py, given!(slf, Op::Approve(asks) => asks), "choices")
     }
 
-    /// The data that the person needs to decide.
+    /// The data on which the person bases the decision.
     #[getter]
     fn payload(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let payload = given!(slf, Op::Approve(asks) => asks.payload.as_deref());

@@ -27,7 +27,7 @@ struct Awaiter {
 /// Returns the iterator for `__await__` of a call.
 #[inline]
 pub(crate) fn awaiter(py: Python<'_>, call: Py<SystemCall>) -> PyResult<Py<PyAny>> {
-    // The awaiting code learns what becomes of it.
+    // The awaiting code receives the call's result.
     call.get().made();
     let class = class(py)?;
     // SAFETY: the type was created below, its objects are `Awaiter`s, and a new one is zeroed. The
@@ -142,7 +142,7 @@ fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
             ml_flags: ffi::METH_O,
             ml_doc: null_mut(),
         };
-        // The type keeps them, and lives as long as the interpreter.
+        // The type refers to the methods, and lives as long as the interpreter.
         let methods = Box::leak(Box::new([method, ffi::PyMethodDef::zeroed()]));
         let mut slots = [
             slot(ffi::Py_am_send, send as *mut c_void),

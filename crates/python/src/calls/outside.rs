@@ -14,7 +14,7 @@ use crate::calls::pending::Pending;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
 
-/// Work that a function in `python/tiffany/_aio/outside.py` starts.
+/// The work that a function in `python/tiffany/_aio/outside.py` starts.
 struct Begun {
     name: &'static str,
     stops: Stops,

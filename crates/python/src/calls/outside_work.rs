@@ -1,6 +1,6 @@
 //! Work outside the loop, as a task waits for it: asyncio coroutines and functions on executors.
 //! `python/tiffany/_aio/outside.py` starts it. A cancelled task cancels its work and waits for the
-//! end. This file knows nothing of event loops and executors.
+//! end. This file doesn't depend on event loops or executors.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -77,7 +77,8 @@ impl Outside {
         })
     }
 
-    /// Cancels the work of a cancelled task. Returns what the task gets at its yield.
+    /// Cancels the work of a cancelled task. Returns the future that decides what is raised at the
+    /// task's yield.
     pub(crate) fn cancelled(mut self, py: Python<'_>) -> call::Boxed {
         let work = self.work.cancel(py).filter(|_| self.stops == Stops::InTime);
         let name = self.name;
@@ -147,7 +148,7 @@ impl Drop for Work {
 #[pyclass(frozen, name = "_Done", module = "tiffany._core")]
 struct Done(Mutex<(Option<Finish>, Cancel)>, Process);
 
-/// Returns the error for work that was cancelled from outside.
+/// Creates the error for work that was cancelled from outside.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cancel {
     Error,

@@ -16,7 +16,7 @@ use crate::values::errors;
 
 /// What a task waits for.
 pub(crate) enum Pending {
-    /// Its first turn, or an immediate `None`.
+    /// The first turn, or an immediate `None`.
     Nothing,
     /// A turn that raises an exception.
     Throw(PyErr),
@@ -25,7 +25,7 @@ pub(crate) enum Pending {
     Spawn(TrySpawn<Value>),
     /// Any other call of the kernel.
     Call(TryCall<Reply>, Py<SystemCall>),
-    /// Work outside of the loop.
+    /// Work outside the loop.
     Outside(Box<Outside>),
     /// A future made of several calls, or of none.
     Future(Boxed),

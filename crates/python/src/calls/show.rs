@@ -10,7 +10,8 @@ use crate::durable::attempt;
 use crate::values::argument;
 use crate::values::errors::{Raise, TiffanyError};
 
-/// Shows something to watchers. `progress`, `log`, `output` and `stage` create this call.
+/// An event that a task shows to watchers. `progress`, `log`, `output` and `stage` create this
+/// call.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Show;
 

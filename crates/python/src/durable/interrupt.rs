@@ -56,7 +56,7 @@ fn caught(py: Python<'_>, _args: &Bound<'_, PyTuple>) -> PyResult<()> {
 }
 
 thread_local! {
-    /// Whether it was raised in this thread since a turn last checked.
+    /// Whether the exception was raised in this thread since a turn last checked.
     static RAISED: Arc<AtomicBool> = Arc::default();
 }
 

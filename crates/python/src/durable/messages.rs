@@ -104,7 +104,7 @@ impl ContinueAs {
 /// UUID, or the id it was started with.
 #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
 pub(crate) struct SendMessage {
-    /// The run it goes to.
+    /// The run that receives the message.
     run: Py<PyAny>,
     /// The name of the message.
     name: String,

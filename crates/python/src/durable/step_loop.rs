@@ -152,7 +152,7 @@ fn boundary(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(code.bind(py))
 }
 
-/// The line of the boundary at which it calls the callback, noted at the last interruption.
+/// The line of the boundary that calls the callback, noted at the last interruption.
 static CALLING_LINE: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the frame of the boundary around a frame.
@@ -180,7 +180,7 @@ pub(super) fn runs_callback(py: Python<'_>, thread: std::ffi::c_long) -> PyResul
     let frames = py.import("sys")?.call_method0("_current_frames")?;
     let Some(frame) = frame_of_boundary(frames.get_item(thread)?)? else { return Ok(false) };
     let line = line_of(&frame)?;
-    // On its first line it does not catch exceptions yet.
+    // On its first line the boundary doesn't catch exceptions yet.
     if line == boundary(py)?.getattr("co_firstlineno")?.extract::<u32>()? {
         return Ok(false);
     }

@@ -21,13 +21,13 @@ use crate::values::errors;
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 
-/// No descriptor is woken by signals.
+/// The value for "no descriptor is woken by signals".
 const NO_FD: i32 = -1;
 
 /// What a signal means to the loop of a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loop {
-    /// There is no loop: the exception is raised where the thread is.
+    /// No loop runs: the exception is raised wherever the thread is.
     None,
     /// The next signal asks the loop to end.
     Listens,
@@ -38,10 +38,10 @@ enum Loop {
 /// What the second signal does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Second {
-    /// Raises the exception where the thread is, even inside a task.
+    /// Raises the exception wherever the thread is, even inside a task.
     Raises,
-    /// Ends the process like a crash, which durable runs survive. Raised in one of their tasks, the
-    /// exception would run `finally` blocks.
+    /// Ends the process like a crash, which durable runs survive. An exception in one of their
+    /// tasks would run `finally` blocks.
     Exits,
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn watched<T>(
     }
 }
 
-/// Has signals end the waits of a runtime.
+/// Makes signals end the waits of a runtime.
 pub(crate) fn wake(runtime: &tiffany::Runtime) -> PyResult<()> {
     Ok(binding::wake_by(runtime, bell()?.0.as_fd())?)
 }

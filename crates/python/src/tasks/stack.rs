@@ -1,6 +1,6 @@
-//! The call stack of a task: nested generators and coroutines. Yielding another program calls it: its
-//! return value is the value of the yield, and its exceptions are raised there. It knows nothing of
-//! calls and tasks.
+//! The call stack of a task: nested generators and coroutines. Yielding another program calls it:
+//! its return value is the value of the yield, and its exceptions are raised there. It doesn't
+//! depend on calls or tasks.
 //!
 //! Nothing here nests on the thread's stack, so calls can nest to any depth.
 
@@ -28,11 +28,11 @@ pub(crate) enum Input {
 
 /// The result of resuming a coroutine.
 pub(crate) enum Output {
-    /// It yielded an object that is not a program.
+    /// The running coroutine yielded an object that is not a program.
     Yielded(Py<PyAny>),
-    /// The outermost one returned.
+    /// The outermost coroutine returned.
     Returned(Py<PyAny>),
-    /// The outermost one raised.
+    /// The outermost coroutine raised an exception.
     Raised(PyErr),
 }
 
@@ -40,19 +40,19 @@ pub(crate) enum Output {
 pub(crate) struct CallStack {
     top: Py<PyAny>,
     callers: Vec<Py<PyAny>>,
-    /// Whether the outermost one has finished, so that there is nothing to close.
+    /// Whether the outermost coroutine has finished, so that nothing needs to be closed.
     is_over: bool,
     passing: Option<Box<Passing>>,
-    /// The line that spawned it, for a single call, which has no lines of its own.
+    /// The line that spawned the task, for a single call, which has no lines of its own.
     line: Option<Box<Line>>,
 }
 
 /// An exception that propagates through many callers.
 struct Passing {
     exception: Py<PyBaseException>,
-    /// The number of callers it has passed.
+    /// The number of callers that the exception has passed.
     callers: usize,
-    /// The traceback it had when the kept number of callers was reached.
+    /// The traceback when the kept number of callers was reached.
     traceback: Option<Py<PyTraceback>>,
 }
 
@@ -93,7 +93,8 @@ impl CallStack {
         Ok(())
     }
 
-    /// Ends the running one, so that its caller continues. Returns `false` if it has none.
+    /// Removes the running coroutine, so that its caller continues. Returns `false` if it has no
+    /// caller.
     pub(crate) fn pop(&mut self) -> bool {
         match self.callers.pop() {
             Some(caller) => {
@@ -104,8 +105,8 @@ impl CallStack {
         }
     }
 
-    /// Resumes the running one, through calls and returns, until an object is yielded that is not a
-    /// program.
+    /// Resumes the running coroutine, through calls and returns, until an object is yielded that is
+    /// not a program.
     #[inline]
     pub(crate) fn resume(&mut self, py: Python<'_>, mut input: Input) -> Output {
         loop {
@@ -180,7 +181,7 @@ impl CallStack {
         self.is_over
     }
 
-    /// Closes all of them, the innermost first. Exceptions are printed.
+    /// Closes all coroutines, the innermost first. Exceptions are printed.
     #[cold]
     pub(crate) fn close(&mut self, py: Python<'_>) {
         self.is_over = true;
@@ -195,7 +196,7 @@ impl CallStack {
                     true => error.write_unraisable(py, Some(top)),
                     false => {
                         errors::not_ending(py, top).write_unraisable(py, Some(top));
-                        // Python would close it again and print the error again.
+                        // Otherwise Python would close it again and print the error again.
                         std::mem::forget(self.top.clone_ref(py));
                     }
                 }
@@ -206,7 +207,7 @@ impl CallStack {
         }
     }
 
-    /// Leaks all of them, so that none is closed.
+    /// Leaks all coroutines, so that none is closed.
     #[cold]
     pub(crate) fn leave(&mut self, py: Python<'_>) {
         self.is_over = true;

@@ -31,11 +31,11 @@ impl Raise for ErrorKind {
     }
 }
 
-/// An exception as it was when its task ended, with the traceback it had.
+/// An exception as it was when its task ended, with its traceback at the time.
 struct Raised {
     exception: Py<PyBaseException>,
     traceback: Option<Py<PyTraceback>>,
-    /// The traceback it had when it came from another task, whose frames these are.
+    /// The traceback that the exception had when it came from another task.
     came_with: Option<Py<PyTraceback>>,
 }
 
@@ -69,7 +69,7 @@ impl ErrorBox {
         error.map(ErrorBox).map_err(|why| PyValueError::new_err(why.to_string()))
     }
 
-    /// Supports pickling of exceptions that have this.
+    /// Supports pickling of exceptions that contain this error.
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (String,))> {
         let text = serde_json::to_string(&slf.get().0);
         let text = text.map_err(|why| PyValueError::new_err(why.to_string()))?;
@@ -283,7 +283,7 @@ impl Delivered {
         }
     }
 
-    /// Clears the frames that were added since it came.
+    /// Clears the frames that were added since the exception was delivered.
     fn clear_frames(&self, py: Python<'_>, traceback: Option<Bound<'_, PyTraceback>>) {
         let mut next = traceback.map(Bound::into_any);
         while let Some(entry) = next.filter(|entry| !entry.is_none() && !entry.is(&self.traceback))
