@@ -91,7 +91,7 @@ pub(crate) enum Op {
     CreateSemaphore(usize),
     CreateMutex,
     Acquire(Option<Py<PyAny>>, ObjectRef, usize),
-    /// Waits for a group at the end of `async with`.
+    /// Acquires a lock for `async with`, and returns the lock.
     Enter(Py<PyAny>, ObjectRef),
     CreateGroup,
     JoinGroup(Py<PyAny>, ObjectRef),

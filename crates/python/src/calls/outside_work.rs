@@ -148,7 +148,7 @@ impl Drop for Work {
 #[pyclass(frozen, name = "_Done", module = "tiffany._core")]
 struct Done(Mutex<(Option<Finish>, Cancel)>, Process);
 
-/// Creates the error for work that was cancelled from outside.
+/// How to report cancelled work: as an error, unless the task itself cancelled it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cancel {
     Error,
