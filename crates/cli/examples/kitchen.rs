@@ -2,7 +2,8 @@
 //! progress and output, steps that are retried, a failure that passes through several tasks,
 //! questions to people, and any number of tasks.
 //!
-//! `cargo run -p tiffany-cli --example kitchen -- serve`, then start `dinner` or `banquet` in the browser.
+//! `cargo run -p tiffany-cli --example kitchen -- serve`, then start `dinner` or `banquet` in the
+//! browser.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! A program with its own command line: it can show, replay and resume `order` and its other
 //! functions, because it has their code.
 //!
-//! `cargo run -p tiffany-cli --example orders -- --help`; `… -- start FUNCTION ID JSON [SECONDS]` starts a run
-//! and drives it.
+//! `cargo run -p tiffany-cli --example orders -- --help`; `… -- start FUNCTION ID JSON [SECONDS]`
+//! starts a run and drives it.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

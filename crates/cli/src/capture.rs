@@ -128,7 +128,8 @@ fn rust_test(program: &str, name: &str, fixture: &str, made_by: &str) -> TestFil
     let text = format!(
         r#"//! A run that `{program} {made_by}` captured: the program must make the calls that are in `{fixture}`, and come to the same end. None of its steps is done.
 //!
-//! If a change is intended, capture the run again with `--force`. If runs of the old code may be unfinished, keep them working with `patched`.
+//! If a change is intended, capture the run again with `--force`. If runs of the old code may be
+//! unfinished, keep them working with `patched`.
 
 use std::io::Write;
 use std::process::{{Command, Stdio}};

@@ -1,4 +1,5 @@
-//! The directory a command works on, and the program it works for: finding runs by what people call them.
+//! The directory a command works on, and the program it works for: finding runs by what people call
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! The audit: what was changed, by whom, and the outcome. A file of JSON lines beside the log. A change has
-//! two lines: its intent, written before anything is done, and its outcome, written before the answer leaves.
-//! Each line carries a checksum over itself and the line before it, as the log's do, so that a line that was
-//! changed or removed is found. This file knows nothing of what is done.
+//! The audit: what was changed, by whom, and the outcome. A file of JSON lines beside the log. A
+//! change has two lines: its intent, written before anything is done, and its outcome, written
+//! before the answer leaves. Each line carries a checksum over itself and the line before it, as
+//! the log's do, so that a line that was changed or removed is found. This file knows nothing of
+//! what is done.
 
 mod lines;
 
@@ -33,7 +34,8 @@ pub struct Entry {
     pub who: String,
     /// Their role then.
     pub role: String,
-    /// How that was known: `token:ID`, `certificate`, `loopback`, `uid:NUMBER`, or `nothing` if it was not.
+    /// How that was known: `token:ID`, `certificate`, `loopback`, `uid:NUMBER`, or `nothing` if it
+    /// was not.
     pub by: String,
     /// Where they asked from.
     pub from: String,
@@ -113,8 +115,8 @@ impl Audit {
         Ok(Audit { path, open: Mutex::new(open), behind, strangers })
     }
 
-    /// An error while the audit cannot be written: nothing may be changed then. Outcomes that could not be
-    /// written earlier are written now. A file that was moved away is replaced by a new one.
+    /// An error while the audit cannot be written: nothing may be changed then. Outcomes that could
+    /// not be written earlier are written now. A file that was moved away is replaced by a new one.
     pub fn check(&self) -> Result<(), AuthError> {
         self.waiting(|behind, open| open.refresh(&self.path, behind))
     }
@@ -130,8 +132,9 @@ impl Audit {
         self.at_once(|behind, open| open.begin(&self.path, behind, entry))
     }
 
-    /// Writes the outcome of a change: `ok`, or the code of an error. If that fails, the outcome is kept and
-    /// written before the next change begins; the error says that the change was made, if it was.
+    /// Writes the outcome of a change: `ok`, or the code of an error. If that fails, the outcome is
+    /// kept and written before the next change begins; the error says that the change was made, if
+    /// it was.
     pub fn finish(&self, Intent(intent): Intent, outcome: &str) -> Result<(), AuthError> {
         let written = self.waiting(|behind, open| {
             behind.push(clean(&Entry { outcome: outcome.into(), ..intent }));
@@ -158,8 +161,9 @@ impl Audit {
         written.map(|written| of_change(outcome, written))
     }
 
-    /// Writes one line without what is to be [redacted](tiffany::redact). When this returns, the system has it, and a crash of this process
-    /// takes nothing away; [`sync`](Audit::sync) brings it to the disk. Several processes may write.
+    /// Writes one line without what is to be [redacted](tiffany::redact). When this returns, the
+    /// system has it, and a crash of this process takes nothing away; [`sync`](Audit::sync) brings
+    /// it to the disk. Several processes may write.
     pub fn write(&self, entry: &Entry) -> Result<(), AuthError> {
         self.waiting(|_, open| open.write(&clean(entry)))
     }
@@ -417,7 +421,8 @@ impl Open {
         }
         let (line, crc) = line(SystemTime::now(), entry, self.last)?;
         if let Err(error) = (&*self.file).write_all(line.as_bytes()) {
-            // A part of the line may be there. If it cannot be removed, the next line begins after it.
+            // A part of the line may be there. If it cannot be removed, the next line begins after
+            // it.
             drop(self.file.set_len(self.length));
             return Err(error);
         }

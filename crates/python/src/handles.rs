@@ -226,7 +226,8 @@ impl ExternalPromise {
         Ok(ExternalPromise { object, uuid, home, is_durable, process })
     }
 
-    /// Returns an error in a forked child, where settling a copy of the promise would have no effect.
+    /// Returns an error in a forked child, where settling a copy of the promise would have no
+    /// effect.
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
         if self.process.is_current() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The listening socket and the threads behind it. A connection beyond the limit is told so and closed; one that says
-//! nothing for too long is closed.
+//! The listening socket and the threads behind it. A connection beyond the limit is told so and
+//! closed; one that says nothing for too long is closed.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -38,10 +38,11 @@ const HEADERS: usize = 100;
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long a connection may take to close when all others wait for it.
 const SHORT_FAREWELL: Duration = Duration::from_millis(200);
-/// Descriptors that are kept to tell clients that none is left. Whatever has all others may take one that is used.
+/// Descriptors that are kept to tell clients that none is left. Whatever has all others may take
+/// one that is used.
 const SPARES: usize = 8;
-/// How many clients are told at once why they are turned away. More are just disconnected: they are beyond the limit of
-/// connections, and each has a descriptor.
+/// How many clients are told at once why they are turned away. More are just disconnected: they are
+/// beyond the limit of connections, and each has a descriptor.
 const FAREWELLS: usize = 16;
 /// How long the server's threads are awaited when it stops.
 const LAST: Duration = Duration::from_secs(2);

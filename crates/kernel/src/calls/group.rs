@@ -1,4 +1,5 @@
-//! Groups: tasks that end together. A failed member cancels the others, and so does dropping the group.
+//! Groups: tasks that end together. A failed member cancels the others, and so does dropping the
+//! group.
 
 use std::collections::BTreeSet;
 

@@ -46,8 +46,8 @@ unsafe extern "C" fn send(
     value: *mut ffi::PyObject,
     result: *mut *mut ffi::PyObject,
 ) -> ffi::PySendResult {
-    // SAFETY: the interpreter calls this with an object of this type and a place for the result, which
-    // is a new reference.
+    // SAFETY: the interpreter calls this with an object of this type and a place for the result,
+    // which is a new reference.
     unsafe {
         let call = std::mem::replace(&mut (*slf.cast::<Awaiter>()).call, null_mut());
         if !call.is_null() {
@@ -70,8 +70,8 @@ unsafe extern "C" fn send_method(
     value: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     let mut result = null_mut();
-    // SAFETY: the interpreter calls this with an object of this type, and expects a new reference or an
-    // exception.
+    // SAFETY: the interpreter calls this with an object of this type, and expects a new reference
+    // or an exception.
     unsafe {
         match send(slf, value, &raw mut result) {
             ffi::PySendResult::PYGEN_RETURN => Python::attach(|py| {
@@ -86,8 +86,8 @@ unsafe extern "C" fn send_method(
 
 /// `__next__`: returns the call, and then ends.
 unsafe extern "C" fn next(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the interpreter calls this with an object of this type. Null without an exception means
-    // the end.
+    // SAFETY: the interpreter calls this with an object of this type. Null without an exception
+    // means the end.
     unsafe {
         let call = std::mem::replace(&mut (*slf.cast::<Awaiter>()).call, null_mut());
         if call.is_null() { call } else { in_task(call) }

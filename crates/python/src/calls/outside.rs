@@ -25,7 +25,8 @@ struct Begun {
 }
 
 impl Begun {
-    /// Creates a call whose work this function of `outside.py` starts, after checking the arguments.
+    /// Creates a call whose work this function of `outside.py` starts, after checking the
+    /// arguments.
     fn prepared(function: &str, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let prepare = args.py().import("tiffany._aio.outside")?.getattr(function)?;
         Ok(prepare.call1(args)?.unbind())

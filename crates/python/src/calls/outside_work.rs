@@ -44,8 +44,8 @@ struct Work {
 }
 
 impl Outside {
-    /// Creates work that the function starts. The function gets a callback to call at the end of the
-    /// work, with the future that has the result.
+    /// Creates work that the function starts. The function gets a callback to call at the end of
+    /// the work, with the future that has the result.
     pub(crate) fn new(
         call: &Bound<'_, SystemCall>,
         name: &'static str,

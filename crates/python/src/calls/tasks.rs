@@ -199,8 +199,8 @@ macro_rules! gathering {
 
 gathering! {
     /// Waits for all and returns their values, in the order of the arguments. Fails at once on the
-    /// earliest failure; tasks that were passed in keep running. Programs and calls become tasks, in
-    /// the order of the arguments; they are cancelled when this call fails or is cancelled.
+    /// earliest failure; tasks that were passed in keep running. Programs and calls become tasks,
+    /// in the order of the arguments; they are cancelled when this call fails or is cancelled.
     ///
     /// >>> async def square(n):
     /// ...     return n * n

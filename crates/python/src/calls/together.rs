@@ -1,6 +1,6 @@
-//! Waiting for programs and calls. `Wait`, `Gather`, `Race` and `Timeout` accept everything that can
-//! be yielded: a program or a call becomes a task when the waiting call is made, and is cancelled if
-//! it is unfinished when that call ends. Tasks and promises are used as they are.
+//! Waiting for programs and calls. `Wait`, `Gather`, `Race` and `Timeout` accept everything that
+//! can be yielded: a program or a call becomes a task when the waiting call is made, and is
+//! cancelled if it is unfinished when that call ends. Tasks and promises are used as they are.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;

@@ -121,7 +121,8 @@ fn give_back_unraisable_hook(py: Python<'_>) {
     }
 }
 
-/// Called with a dropped exception. That of an interruption is raised again in the surrounding code.
+/// Called with a dropped exception. That of an interruption is raised again in the surrounding
+/// code.
 #[pyfunction]
 fn unraisable(dropped: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = dropped.py();

@@ -15,8 +15,8 @@ use crate::durable::runs::{identity, raised};
 use crate::process::interpreter;
 use crate::values::errors;
 
-/// A rule that `python/tiffany` has checked: minimum age in seconds, number of runs to keep, maximum
-/// bytes, outcomes, and seconds until runs are compacted.
+/// A rule that `python/tiffany` has checked: minimum age in seconds, number of runs to keep,
+/// maximum bytes, outcomes, and seconds until runs are compacted.
 pub(crate) type RuleParts = (Option<f64>, Option<usize>, Option<u64>, Vec<String>, Option<f64>);
 
 /// A run that a rule selects: UUID, id, outcome, end, bytes, and why it is selected.

@@ -1,7 +1,7 @@
-//! The queue of ready callbacks of the event loop that async steps share. The event loop takes every
-//! callback from it, including the resumption of tasks, so this is where the watchdog learns which
-//! step runs. A callback that keeps the event loop for too long is interrupted, and a child process
-//! that it forked ends when it returns to the event loop.
+//! The queue of ready callbacks of the event loop that async steps share. The event loop takes
+//! every callback from it, including the resumption of tasks, so this is where the watchdog learns
+//! which step runs. A callback that keeps the event loop for too long is interrupted, and a child
+//! process that it forked ends when it returns to the event loop.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,8 +50,8 @@ impl ReadyQueue {
         handles.iter().try_for_each(|handle| visit.call(handle))
     }
 
-    /// Replaces `call_soon` of the event loop. A finished task calls it with the callbacks that wait for
-    /// the task, which must not be lost to an interruption of that task.
+    /// Replaces `call_soon` of the event loop. A finished task calls it with the callbacks that
+    /// wait for the task, which must not be lost to an interruption of that task.
     #[pyo3(signature = (callback, *args, context = None))]
     fn call_soon<'py>(
         &self,

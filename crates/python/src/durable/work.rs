@@ -21,8 +21,8 @@ pub(super) struct Work {
     pub(super) given: Given,
     /// Exceptions after which the step is not retried.
     pub(super) no_retry: Py<PyAny>,
-    /// Runs the function inside a transaction, for transactional steps: `transact(function, attempt,
-    /// args, kwargs)` returns JSON.
+    /// Runs the function inside a transaction, for transactional steps: `transact(function,
+    /// attempt, args, kwargs)` returns JSON.
     pub(super) transact: Option<Py<PyAny>>,
 }
 

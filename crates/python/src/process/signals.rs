@@ -106,7 +106,8 @@ fn exception(number: i32) -> PyErr {
     }
 }
 
-/// Routes Ctrl-C to the loop of this thread while it exists, unless the program has its own handler.
+/// Routes Ctrl-C to the loop of this thread while it exists, unless the program has its own
+/// handler.
 pub(crate) struct Watch {
     was: (Loop, Second),
     /// Python handles signals only on its main thread.

@@ -273,8 +273,8 @@ impl Driven {
         Flow::Ask(None)
     }
 
-    /// Makes the kernel calls that are due before the task continues: at least a turn, with the given
-    /// call or by giving up the current one.
+    /// Makes the kernel calls that are due before the task continues: at least a turn, with the
+    /// given call or by giving up the current one.
     fn ask(&mut self, task: &Bound<'_, PyosTask>, call: Option<KernelCall>, cx: &mut Context<'_>) {
         let py = task.py();
         let errands = self.kernel.bind(py).borrow_mut().take_errands();
@@ -329,8 +329,8 @@ impl Driven {
         }
     }
 
-    /// Takes the answer to a call of `tiffany`. A task that was scheduled meanwhile no longer waits for
-    /// it.
+    /// Takes the answer to a call of `tiffany`. A task that was scheduled meanwhile no longer waits
+    /// for it.
     fn poll_native(&mut self, task: &Bound<'_, PyosTask>, cx: &mut Context<'_>) {
         let Some(pending) = &mut self.native else { return };
         let py = task.py();
@@ -548,8 +548,8 @@ enum Flow {
 }
 
 impl Why {
-    /// Returns the reason and the kernel call for a wait of a task. There is no call for a task that the
-    /// kernel does not know yet.
+    /// Returns the reason and the kernel call for a wait of a task. There is no call for a task
+    /// that the kernel does not know yet.
     fn of(py: Python<'_>, wait: &WaitsFor) -> (Why, Option<KernelCall>) {
         match wait {
             WaitsFor::Read(fd) => (Why::Read(*fd), Some(KernelCall::ReadWait(*fd))),

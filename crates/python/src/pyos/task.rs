@@ -186,8 +186,8 @@ impl PyosTask {
         stack.bind(py).append(caller)
     }
 
-    /// Sets the value that the task is resumed with. Dropping the old value may run code that reads the
-    /// task.
+    /// Sets the value that the task is resumed with. Dropping the old value may run code that reads
+    /// the task.
     pub(crate) fn send(task: &Bound<'_, PyosTask>, value: Py<PyAny>) {
         let before = std::mem::replace(&mut task.borrow_mut().sendval, value);
         drop(before);
@@ -274,8 +274,8 @@ pub(crate) fn resume(task: &Bound<'_, PyosTask>) -> Turn {
             Output::Returned(_) if PyosTask::depth(task) == 0 => return Turn::Returned,
             Output::Returned(value) => Ok(value),
             Output::Raised(error) => {
-                // Python keeps exception and traceback apart while an exception propagates; other code expects them
-                // together.
+                // Python keeps exception and traceback apart while an exception propagates; other
+                // code expects them together.
                 traceback::set(error.value(py), error.traceback(py).as_ref());
                 if PyosTask::depth(task) == 0 {
                     return raised(task, error);

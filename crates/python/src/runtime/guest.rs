@@ -112,7 +112,8 @@ impl Guests {
 /// A run that an asyncio loop waits for.
 pub(crate) struct Guest {
     run: Run,
-    /// The exception of a task that ends the run. It is raised when the other tasks have cleaned up.
+    /// The exception of a task that ends the run. It is raised when the other tasks have cleaned
+    /// up.
     interrupt: Option<PyErr>,
     /// Whether the run is no longer waited for: its tasks cannot clean up, or their time is up.
     is_left: bool,
@@ -167,8 +168,8 @@ impl Guest {
         self.interrupt.get_or_insert_with(|| error.clone_ref(py));
     }
 
-    /// Ends the run early by cancelling its tasks. Returns `false` for a durable run, which stays as it
-    /// is.
+    /// Ends the run early by cancelling its tasks. Returns `false` for a durable run, which stays
+    /// as it is.
     fn end(&self, runtime: &mut tiffany::Runtime) -> bool {
         match &self.run {
             Run::Ephemeral(run) => {

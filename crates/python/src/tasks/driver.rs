@@ -1,5 +1,5 @@
-//! A generator or coroutine as a task of the kernel. It is resumed with the answer to its call, until
-//! it yields the next one.
+//! A generator or coroutine as a task of the kernel. It is resumed with the answer to its call,
+//! until it yields the next one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -154,8 +154,8 @@ impl Future for PyTask {
 }
 
 impl PyTask {
-    /// Has the task close the async generators that it has dropped, before it makes its next call or
-    /// ends.
+    /// Has the task close the async generators that it has dropped, before it makes its next call
+    /// or ends.
     #[cold]
     fn close_left(&mut self, py: Python<'_>, mut output: Output) -> Output {
         loop {
@@ -244,8 +244,8 @@ impl PyTask {
         }
     }
 
-    /// Restarts the run's function with these arguments. Tasks other than the root of a durable run are
-    /// refused.
+    /// Restarts the run's function with these arguments. Tasks other than the root of a durable run
+    /// are refused.
     #[cold]
     fn continue_as(
         &self,
@@ -296,8 +296,8 @@ impl PyTask {
 
 impl Drop for PyTask {
     /// Closes an unfinished program, except in a durable run, where only the end of the task and a
-    /// cancellation unwind it. A durable task that is dropped in between continues in another process,
-    /// so its `finally` blocks must not run here.
+    /// cancellation unwind it. A durable task that is dropped in between continues in another
+    /// process, so its `finally` blocks must not run here.
     #[inline]
     fn drop(&mut self) {
         if self.stack.is_over() || !self.process.is_current() {

@@ -1,6 +1,6 @@
-//! Python callables as handlers. A handler gets a call and the number of the task that makes it, and
-//! returns `None` (the call is passed on), `Answer(value)`, `Refuse("why")`, another call of the
-//! same kind, or a program that finds the answer.
+//! Python callables as handlers. A handler gets a call and the number of the task that makes it,
+//! and returns `None` (the call is passed on), `Answer(value)`, `Refuse("why")`, another call of
+//! the same kind, or a program that finds the answer.
 
 use std::any::Any;
 use std::rc::Rc;

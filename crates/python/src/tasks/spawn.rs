@@ -106,8 +106,8 @@ pub(crate) fn check(program: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(TiffanyError::BadArgument.err(program.py(), message))
 }
 
-/// Whether the object can become a task: a program, or a call, which the task makes and whose answer
-/// is its value. A call is then marked as made.
+/// Whether the object can become a task: a program, or a call, which the task makes and whose
+/// answer is its value. A call is then marked as made.
 pub(crate) fn can_be_task(object: &Bound<'_, PyAny>) -> bool {
     if is_plain_program(object) {
         return true;

@@ -78,8 +78,8 @@ impl CallStack {
         }
     }
 
-    /// Calls a program, which becomes the running one. A program that has begun is an error: it belongs
-    /// to other code, or has finished.
+    /// Calls a program, which becomes the running one. A program that has begun is an error: it
+    /// belongs to other code, or has finished.
     #[inline]
     pub(crate) fn call(&mut self, py: Python<'_>, program: Py<PyAny>) -> PyResult<()> {
         if is_begun(program.bind(py)) {
@@ -138,13 +138,13 @@ impl CallStack {
         }
     }
 
-    /// Prepares an exception for the caller. If it passes very many callers, the middle is left out of
-    /// its traceback.
+    /// Prepares an exception for the caller. If it passes very many callers, the middle is left out
+    /// of its traceback.
     #[cold]
     fn passed_on(&mut self, py: Python<'_>, error: PyErr) -> PyErr {
         let exception = error.value(py);
-        // Python keeps exception and traceback apart while an exception propagates, and `throw` takes the
-        // exception only.
+        // Python keeps exception and traceback apart while an exception propagates, and `throw`
+        // takes the exception only.
         traceback::set(exception, error.traceback(py).as_ref());
         self.passing.take_if(|passing| !passing.exception.is(exception));
         if self.passing.is_none() && self.depth() <= 2 * KEPT {
@@ -248,8 +248,8 @@ pub(crate) fn step(py: Python<'_>, coroutine: &Py<PyAny>, input: Input) -> Outpu
 #[inline]
 fn send(py: Python<'_>, coroutine: &Py<PyAny>, value: &Py<PyAny>) -> Output {
     let mut result: *mut ffi::PyObject = std::ptr::null_mut();
-    // SAFETY: both are valid objects, and the interpreter is attached. The result is a new reference,
-    // or null for an error.
+    // SAFETY: both are valid objects, and the interpreter is attached. The result is a new
+    // reference, or null for an error.
     let (state, object) = unsafe {
         let state = ffi::PyIter_Send(coroutine.as_ptr(), value.as_ptr(), &raw mut result);
         (state as c_int, Bound::from_owned_ptr_or_opt(py, result))

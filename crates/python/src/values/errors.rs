@@ -418,8 +418,8 @@ pub(crate) fn show_stuck(py: Python<'_>, text: &str, thread: Option<u64>) {
     write_error(py, &format!("tiffany: {text}{}\n", line.unwrap_or_default()));
 }
 
-/// Prints which task keeps its turn after the program was asked to end. Prints nothing if the thread
-/// executes a command, which prints a message of its own.
+/// Prints which task keeps its turn after the program was asked to end. Prints nothing if the
+/// thread executes a command, which prints a message of its own.
 pub(crate) fn show_kept_turn(py: Python<'_>, thread: u64) {
     let line = line_of(py, thread).unwrap_or_default();
     let command = py.import("tiffany._cli.command").and_then(|command| command.getattr("__file__"));
