@@ -54,7 +54,7 @@ impl Place {
         })
     }
 
-    /// The process that has the log, to change something by it.
+    /// Returns a connection to the process that owns the log, for changes.
     pub(super) fn process(&self) -> Result<Option<Control>, TaskError> {
         let control = Control::connect(&self.dir)?;
         Ok(control.map(|it| it.on_warning(warn).on_silence(driver::say_that_it_waits)))

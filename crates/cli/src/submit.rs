@@ -1,5 +1,5 @@
-//! `submit`: starts a run in the process that has the directory; or, where none has it and this
-//! program has the function, runs it here to its end.
+//! `submit`: starts a run in the process that owns the directory. If no process owns it and this
+//! program has the function, it runs the function here to its end.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

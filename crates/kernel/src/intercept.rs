@@ -27,7 +27,7 @@ impl Run {
     ) {
         let task = &mut self.tasks[slot as usize];
         if matches!(task.body, Body::Live { coroutine: None, .. }) {
-            return; // Made in the same breath as the task's end: nobody will take the answer.
+            return; // The task ended in the same turn, so the answer would not be taken.
         }
         if task.marks.has(Mark::CancelRequested) && !task.marks.has(Mark::Unwinding) {
             if task.state() == TaskState::Running {
