@@ -83,7 +83,7 @@ pub struct Audit {
 #[derive(Debug)]
 struct Open {
     file: Arc<File>,
-    /// The device and the inode of the file, which identify it.
+    /// The device and the number of the file, by which it is known again.
     identity: (u64, u64),
     /// The checksum of the last line.
     last: u32,
@@ -288,11 +288,11 @@ fn draw_name() -> io::Result<String> {
     }
 }
 
-/// How many refused unknown clients get a line each at first; after that, one line per interval.
+/// So many whom nobody knows have a line each, and after that one in so many seconds.
 const STRANGERS: f64 = 20.0;
 const SECONDS_EACH: f64 = 10.0;
 
-/// The number of lines that are still available for refused unknown clients.
+/// How many lines there are still for those whom nobody knows.
 #[derive(Debug)]
 struct Strangers {
     lines: f64,
@@ -305,7 +305,7 @@ impl Strangers {
         Strangers { lines: STRANGERS, since: Instant::now(), left_out: 0 }
     }
 
-    /// Takes a line if one is available, and returns how many clients got none before it.
+    /// Whether one more has a line, and how many had none before it.
     fn next(&mut self, now: Instant) -> Option<u64> {
         let gained = now.saturating_duration_since(self.since).as_secs_f64() / SECONDS_EACH;
         (self.lines, self.since) = ((self.lines + gained).min(STRANGERS), now);
@@ -424,8 +424,7 @@ impl Open {
         }
         let (line, crc) = line(SystemTime::now(), entry, self.last)?;
         if let Err(error) = (&*self.file).write_all(line.as_bytes()) {
-            // A part of the line may have been written. If it cannot be removed, the next line
-            // begins after it.
+            // A part of the line may be there. If it cannot be removed, the next line begins after it.
             drop(self.file.set_len(self.length));
             return Err(error);
         }
@@ -451,12 +450,12 @@ fn note_failure(path: &Path, behind: &mut Vec<Entry>, error: &io::Error) {
     }
 }
 
-/// Locks the file against other processes. If a signal interrupts the wait, the wait starts again.
+/// Keeps other processes from writing. If a signal interrupts the wait, the wait starts again.
 fn lock(file: &File, how: FlockOperation) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, how))?)
 }
 
-/// Whether the last line has no end, because the machine or the disk failed while it was written.
+/// Whether the last line has no end: a machine or a disk failed in the middle of it.
 fn is_torn(tail: &str) -> bool {
     !tail.is_empty() && !tail.ends_with('\n')
 }
