@@ -178,7 +178,7 @@ async fn oven(degrees: u32) -> Result<(), TaskError> {
     step("heat", heat).retry(Retry::times(9).first(Duration::from_secs(3600))).await
 }
 
-/// Looks at the roast, and blocks the loop meanwhile: work that belongs in a step.
+/// Looks at the roast, and blocks the loop meanwhile. Such work belongs in a step.
 async fn stare(millis: u64) -> Result<(), TaskError> {
     log(LogLevel::Info, "nobody talks to the cook").await;
     std::thread::sleep(Duration::from_millis(millis));

@@ -37,7 +37,7 @@ async fn nap(seconds: f64) -> Result<f64, TaskError> {
     Ok(seconds)
 }
 
-/// Pays at most once, which takes `millis` milliseconds.
+/// Pays at most once, and takes `millis` milliseconds.
 async fn pay(millis: u64) -> Result<String, TaskError> {
     step("charge", move || {
         std::thread::sleep(Duration::from_millis(millis));

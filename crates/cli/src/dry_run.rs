@@ -20,7 +20,7 @@ use tiffany_records::call_words::call_word;
 use tiffany_records::tasks::Tasks;
 use tiffany_records::wait_reason::About;
 
-/// What would happen to one run.
+/// The predicted outcome for one run.
 struct Plan {
     summary: Summary,
     /// One word: `goes on`, `waits`, `paused`, `damaged`.

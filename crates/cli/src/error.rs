@@ -272,7 +272,8 @@ impl From<TaskError> for Shown {
         if error.kind() != ErrorKind::Unreachable {
             return Shown::new(error.code(), &error, exit::FAILED);
         }
-        // The next step for the user of a command, who doesn't write code that drives a runtime.
+        // The user of a command doesn't write code that drives a runtime, so the next step is
+        // another.
         let next = match error.message() {
             text if text.starts_with("no process has ") => {
                 "start the program that has the functions, or `serve`, and try again"

@@ -71,7 +71,7 @@ impl OnQuestion {
     }
 }
 
-/// What a test is generated from.
+/// The input for generating a test.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TestOf {

@@ -27,7 +27,7 @@ pub(super) struct Place {
     audit_hook: Option<Arc<dyn AuditHook>>,
 }
 
-/// What is in the directory, as well as it can be read.
+/// A view of the directory, as complete as it is readable.
 pub(super) struct Sight {
     pub(super) view: View,
     /// Why only the files of the runs could be read.
@@ -169,7 +169,7 @@ pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
     }
 }
 
-/// The most runs that are opened because their UUIDs start with the name: a name that matches more
+/// The most runs that are opened because their UUIDs start with the name. A name that matches more
 /// is ambiguous anyway.
 const LIKELY: usize = 8;
 
@@ -187,7 +187,7 @@ fn candidates(names: &[&str], known: &mut dyn Iterator<Item = Uuid>) -> Vec<Uuid
     likely
 }
 
-/// What the beginning of a UUID may be, without its hyphens.
+/// Returns the name as the prefix of a UUID without its hyphens, if it can be one.
 fn hex_digits(name: &str) -> Option<String> {
     let digits: String = name.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
     let is_hex = digits.len() >= SHORTEST && digits.bytes().all(|byte| byte.is_ascii_hexdigit());

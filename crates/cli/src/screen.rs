@@ -4,7 +4,7 @@
 use super::error::Ending;
 use super::out::Out;
 
-/// What is currently drawn.
+/// The block that is currently drawn.
 #[derive(Default)]
 pub(super) struct Screen {
     /// The number of lines of the block.

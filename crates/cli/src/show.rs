@@ -24,7 +24,7 @@ use tiffany_records::errors::run_removed;
 use tiffany_records::tasks::{Decision, TaskSeen, Tasks, error_text, trace_lines};
 use tiffany_records::wait_reason::Waiting;
 
-/// What a replay knows about a task.
+/// The state of a task according to a replay.
 struct Exact {
     state: TaskState,
     at: Option<String>,

@@ -8,7 +8,7 @@ use tiffany::control::parse_moment;
 use tiffany_log::{RunEntry, RunState, View, to_the_second};
 use tiffany_records::RunOutline;
 
-/// What `ls` lists about a run.
+/// The summary of a run, as `ls` lists it.
 #[derive(Clone, Debug)]
 pub(super) struct Summary {
     pub(super) run: Uuid,

@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::summary::count;
 use tiffany_log::{BlobHash, LogError, Payload, View};
 
-/// What was checked, and what was found.
+/// The progress of a check, and its findings.
 #[derive(Default)]
 struct Check {
     runs: u64,

@@ -51,11 +51,11 @@ pub(super) fn watch(place: &Place, out: Out, run: &str, approvals: ToDoAboutAppr
 /// How a run in progress is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// As a tree that is redrawn.
+    /// A tree that is redrawn.
     Tree,
-    /// As a line for every change.
+    /// A line for every change.
     Lines,
-    /// Only its end.
+    /// Nothing but the end of the run.
     End,
 }
 
@@ -241,11 +241,11 @@ fn end(place: &Place, mut out: Out, run: Uuid, live: &Live, denied: usize) -> Do
     }
 }
 
-/// What is on the screen, or was printed last.
+/// The state of the display.
 struct Showing {
     manner: Manner,
     screen: Screen,
-    /// What was last printed about each task.
+    /// The text that was last printed about each task.
     said: BTreeMap<u64, String>,
     turn: usize,
     /// The process that owns the log, and whether the run makes no progress; `None` before the

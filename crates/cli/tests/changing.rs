@@ -248,7 +248,7 @@ fn a_secret_is_not_written_where_nobody_has_the_directory() {
     home.run(&["send", "cake", "address", "\"sk-1234\""]).ok();
 }
 
-/// What follows the record of the hold may be longer than what a list initially reads of a file.
+/// The records after the hold may be longer than the part of a file that a list initially reads.
 #[test]
 fn a_held_run_is_listed_as_held_whatever_it_is_sent() {
     let home = Home::golden();

@@ -61,7 +61,7 @@ fn every_code_has_a_section_in_the_book() {
         for part in ["**What happened.** ", "**Why.** ", "**What to do.** "] {
             assert_eq!(body.matches(part).count(), 1, "TFY{number} has no {part}");
         }
-        // Those of `tiffany run` are Python's, from 70 on, and have their own tests.
+        // The codes of `tiffany run` are Python's, from 70 on, and have their own tests.
         if !("0070".."0080").contains(&number) {
             seen.insert(format!("TFY{number}"));
         }

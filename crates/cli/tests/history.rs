@@ -197,7 +197,7 @@ fn what_a_daemon_keeps_beside_the_log_outlives_a_restore() {
     home.run(&["doctor", "--verify"]).ok();
     let audit = home.run(&["audit", "--json"]).ok().lines();
     assert_eq!(audit[0]["did"], "token_add");
-    // Without a log in it, the directory is accepted.
+    // A directory without a log is accepted.
     for part in ["commit", "wal"] {
         fs::remove_dir_all(home.log().join(part)).unwrap();
     }

@@ -349,7 +349,8 @@ fn what_the_audit_cannot_take_is_not_done_and_what_was_done_is_not_denied() {
     assert_eq!(daemon.ready().0, 200);
     assert_eq!(daemon.lines()[4..], [line("submit", "o-3", "ok")]);
 
-    // The same through the socket, where the command prints the warning.
+    // The outcome cannot be written for a change through the socket either; the command prints the
+    // warning.
     daemon.limit(Some(daemon.length() + intent));
     let done = daemon.home.run(&["submit", "order", "--id", "o-5", "--input", "\"tea\""]).ok();
     assert!(

@@ -80,7 +80,7 @@ fn runs_tasks_and_records_are_seen_and_a_run_is_cancelled() {
     assert!(screen.lines().last().unwrap().contains("cancel"), "the keys are in sight:\n{screen}");
 
     terminal.press(&["/"]);
-    // As letters, not as the key of that name.
+    // The keys `home` as four letters, not the Home key.
     terminal.press(&["-l", "home"]);
     terminal.press(&["Enter"]);
     terminal.sees(&["1 of 1: all runs, with `home`"]);

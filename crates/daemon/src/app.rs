@@ -70,7 +70,7 @@ pub(crate) struct Inner {
     pub(crate) texts: Texts,
     /// The indexes of the runs that were viewed last.
     pub(crate) run_indexes: RunIndexes,
-    /// What is known about tasks that have waited for long.
+    /// The cached waits of long-waiting tasks.
     pub(crate) stuck: Stuck,
 }
 

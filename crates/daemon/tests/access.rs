@@ -257,7 +257,7 @@ fn what_is_changed_is_written_down_with_who_did_it() {
     let as_eve = [("authorization", eve.as_str())];
     assert_eq!(house.ask("POST", "/api/v1/runs/w/cancel", &as_eve, "").status, 403);
     assert_eq!(house.ask("POST", "/api/v1/runs/none/cancel", &as_ada, "").status, 404);
-    // The same through the socket.
+    // Changes through the socket are audited too.
     let mut control = Control::open(&dir.0).unwrap();
     let echo = control.submit("echo", "by-socket", &1).unwrap();
     control.status().unwrap();

@@ -126,7 +126,7 @@ pub enum Claim {
     Consume,
 }
 
-/// What Gather does when an item fails.
+/// How Gather handles the failure of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatherMode {
     /// Fails at once with the earliest failure or cancellation.

@@ -59,8 +59,8 @@ pub enum End {
     Root,
 }
 
-/// What the failure of the root means for the other tasks. A log is replayed by the rules it began
-/// with.
+/// The versions of the rules about the failure of a root: what it means for the other tasks. A log
+/// is replayed by the rules that it began with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
     /// The other tasks keep running, and the run ends with the last of them.

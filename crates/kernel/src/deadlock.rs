@@ -28,7 +28,7 @@ pub struct DeadlockError {
 pub struct Waiting {
     /// The task.
     pub task: TaskLabel,
-    /// What the task waits for.
+    /// A description of what the task waits for.
     pub on: String,
     /// The line of the call.
     pub at: Option<Site>,

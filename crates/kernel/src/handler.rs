@@ -23,7 +23,7 @@ pub trait Handler {
     fn handle(&self, call: &mut SystemCall, caller: Tid) -> Verdict;
 }
 
-/// What a handler does with a call.
+/// The decision of a handler about a call.
 pub enum Verdict {
     /// Passes the call on to the next handler, or from the outermost one to the kernel.
     Pass,

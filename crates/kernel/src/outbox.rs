@@ -64,7 +64,7 @@ pub struct Asked {
     pub deadline: Option<Time>,
 }
 
-/// What a call waits for on a descriptor.
+/// The event that a call waits for on a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// The descriptor is readable.

@@ -57,7 +57,7 @@ struct Entry {
     what: Option<Pending>,
 }
 
-/// What a call waits for, and where it is registered.
+/// The event that a call waits for, and where the call is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Join {

@@ -81,7 +81,7 @@ pub struct CallRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum About {
-    /// Nothing beyond its kind.
+    /// No subject beyond the kind of the call.
     Nothing,
     /// A task.
     Task(Tid),

@@ -702,7 +702,7 @@ impl Coroutine for Nothing {
     }
 }
 
-/// What follows a task's turn.
+/// The continuation after a task's turn.
 enum Next {
     /// The task continues at once, because no other task is ready. It is not in the queue.
     GoOn,

@@ -1,5 +1,5 @@
-//! What a task shows to watchers: progress, log lines, output and stages. The kernel only passes it
-//! on; it changes nothing, and it is not recorded.
+//! Progress, log lines, output and stages that a task shows to watchers. The kernel only passes
+//! them on; they change nothing and are not recorded.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -26,7 +26,7 @@ pub enum TaskState {
     Cancelled,
 }
 
-/// What a blocked task waits for.
+/// The reason for which a task is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockReason {
     /// A descriptor.

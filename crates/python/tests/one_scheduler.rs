@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList};
 use tiffany::{TaskError, Value, binding};
 use tiffany_py::Program;
 
-/// What the Rust programs recorded, for the tests to read.
+/// Notes by the Rust programs, for the tests to read.
 static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn saw(text: &str) {

@@ -95,7 +95,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
             traceback.print_exception(error)
             time.sleep(1)
             return
-        # From Python 3.12 on, the second exception of an interruption comes while asyncio handles
+        # Since Python 3.12, the second exception of an interruption is raised while asyncio handles
         # the first one.
         for frame, _ in traceback.walk_tb(error.__traceback__):
             if frame.f_code is asyncio.Handle._run.__code__:

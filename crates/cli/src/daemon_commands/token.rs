@@ -45,7 +45,7 @@ fn add(asked: &Invocation<'_>, tokens: &Tokens, matches: &ArgMatches) -> Result<
     match asked.json {
         true => print::json(&json!({ "name": name, "role": role, "token": token.reveal() })),
         false => {
-            // Only the token is on standard output, so that it can be piped.
+            // Standard output has only the token, so that it can be piped.
             eprintln!("a token of {name}, who is {role}; it is not shown again:");
             print::line_of(token.reveal())
         }

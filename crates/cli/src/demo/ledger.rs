@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-/// What a step did, as it is sent and as it is stored in the file.
+/// A step's entry, as it is sent and as it is stored in the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) key: String,

@@ -19,7 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The most records of a task that are shown.
 const RECORDS: usize = 200;
 
-/// What the screen has to show.
+/// The data that the screen needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Wanted {
     pub(super) query: RunQuery,

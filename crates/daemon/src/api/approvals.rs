@@ -32,8 +32,8 @@ pub(super) struct Yes {
     because: Option<String>,
 }
 
-/// The body of a rejection. It takes no choice: with one, the client may have meant to pick an
-/// answer other than the last.
+/// The body of a rejection. It takes no choice: a client that names one may have meant an answer
+/// other than the last.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct No {

@@ -1,5 +1,5 @@
-//! Removes and compacts finished runs, one by one or by a rule. The work is done on a thread of its
-//! own, in small batches, with the code that the command line uses.
+//! Removes and compacts finished runs, one by one or by a rule. The work is done on a separate
+//! thread, in small batches, with the code that the command line uses.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Runs the code of a run again, for `replay` and `replay --step`, in a separate process, so that
-//! code that loops, crashes or exhausts memory affects nothing else. The number of such processes
-//! is limited, and so is the time of each. Their output is redacted once more.
+//! code that loops, crashes or exhausts memory affects nothing else. The number and the running
+//! time of such processes are limited. Their output is redacted once more.
 
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;

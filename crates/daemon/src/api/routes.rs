@@ -18,7 +18,7 @@ use crate::error::DaemonError;
 use crate::http::Problem;
 use crate::http::{Takes, guarded};
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Clone, Copy)]
 pub(super) struct Route {
     method: MethodFilter,

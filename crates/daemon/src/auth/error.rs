@@ -62,7 +62,7 @@ pub enum AuthError {
         "{what} in {} cannot be used: {why} [TFY0176]; it must be PEM, and the key must belong to the certificate", .file.display()
     )]
     Tls {
-        /// What the certificate or key is for.
+        /// The purpose of the file, such as "the certificate".
         what: &'static str,
         /// The path of the certificate or key.
         file: PathBuf,

@@ -10,7 +10,7 @@ use crate::auth::role::Role;
 use crate::auth::token::Kept;
 use crate::auth::tokens::Tokens;
 
-/// What a request says about its client.
+/// The headers and the certificate by which a client is identified.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Knock<'a> {
     /// The header `Authorization`, or its replacement on a WebSocket.
@@ -143,7 +143,7 @@ impl Gate {
         self.tokens.stamp()
     }
 
-    /// Returns an error if a client that was let in earlier would not be let in now.
+    /// Returns an error if a client that was let in earlier would now be refused.
     pub fn still_knows(&self, who: &Who) -> Result<(), AuthError> {
         match &who.by {
             By::Token(id) => self.tokens.is_good(id, who.role),

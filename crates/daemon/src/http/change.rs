@@ -23,7 +23,7 @@ task_local! {
 /// The header of an answer whose change was made but is not fully recorded in the audit file.
 const WARNING: HeaderName = HeaderName::from_static("tiffany-warning");
 
-/// One request that changes something.
+/// A request that changes something.
 #[derive(Clone)]
 pub(super) struct Change {
     audit: Arc<Audit>,

@@ -53,7 +53,7 @@ async fn door(
     }
 }
 
-/// Runs a request that changes something in a task of its own: the client may disconnect before the
+/// Runs a request that changes something in its own task: the client may disconnect before the
 /// answer, and the change is recorded all the same.
 async fn change(app: App, role: Role, did: &'static str, request: Request, next: Next) -> Response {
     let change = app.change();

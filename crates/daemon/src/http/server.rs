@@ -1,5 +1,5 @@
-//! The listening socket and the threads behind it. A connection beyond the limit is told so and
-//! closed; one that says nothing for too long is closed.
+//! The listening socket and the server's threads. A connection beyond the limit gets an error and
+//! is closed; one that sends nothing for too long is closed.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -34,20 +34,20 @@ use crate::tls::{Tls, name_in};
 
 /// The most headers in one request.
 const HEADERS: usize = 100;
-/// How long a client that is turned away has to read why.
+/// How long a refused client has to read the reason.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long a connection may take to close when all others wait for it.
 const SHORT_FAREWELL: Duration = Duration::from_millis(200);
-/// Descriptors that are kept to tell clients that none is left. Whatever has all others may take
-/// one that is used.
+/// Descriptors reserved for telling clients that none is left. The code that uses up all others may
+/// take one that was just released.
 const SPARES: usize = 8;
-/// How many clients are told at once why they are turned away. More are just disconnected: they are
-/// beyond the limit of connections, and each has a descriptor.
+/// How many clients at a time are told why they are refused. Further ones are disconnected at once:
+/// they exceed the limit of connections, and each uses a descriptor.
 const FAREWELLS: usize = 16;
 /// How long the server's threads are awaited when it stops.
 const LAST: Duration = Duration::from_secs(2);
 
-/// Takes an address.
+/// Binds a listening socket.
 pub(crate) fn bind(address: SocketAddr) -> Result<NotInherited<TcpListener>, DaemonError> {
     let failed = |error: std::io::Error| {
         let why = match error.kind() {

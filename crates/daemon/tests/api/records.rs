@@ -35,7 +35,7 @@ fn records_come_as_a_page_as_lines_and_as_events_from_any_on() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap())
         .collect();
     assert_eq!(seqs, [2, 3]);
-    // As a browser reconnects.
+    // The headers of a browser that reconnects.
     let again = [("accept", "text/event-stream"), ("last-event-id", "1")];
     let events = house.ask("GET", "/api/v1/runs/w/records", &again, "");
     assert!(events.body.starts_with("id: 2\n"), "{}", events.body);

@@ -206,7 +206,7 @@ fn names_that_nobody_could_read_are_refused_by_every_way() {
     }
     drop(control);
     house.close();
-    // The same on a log that no process owns.
+    // A log that no process owns refuses the names as well.
     let mut control = Control::open(&dir.0).unwrap();
     assert_eq!(control.send(run, "", &1).unwrap_err().code(), "TFY0032");
 }

@@ -19,12 +19,12 @@ use crate::process::session::Process;
 use crate::values::errors;
 use crate::values::value::{from_value, to_value};
 
-/// What a cancelled task waits for.
+/// When a cancelled task ends, relative to its work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stops {
-    /// The end of the work, which can be cancelled.
+    /// After the work, which can be cancelled.
     InTime,
-    /// Nothing: work that has started finishes by itself.
+    /// At once: work that has started finishes by itself.
     ByItself,
 }
 

@@ -14,7 +14,7 @@ use crate::calls::outside_work::Outside;
 use crate::handles::Task;
 use crate::values::errors;
 
-/// What a task waits for.
+/// The pending call of a task.
 pub(crate) enum Pending {
     /// The first turn, or an immediate `None`.
     Nothing,

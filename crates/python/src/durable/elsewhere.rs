@@ -91,7 +91,7 @@ impl Wake for Awake {
     }
 }
 
-/// One attempt.
+/// An attempt at an async step.
 pub(super) struct AsyncAttempt {
     work: Arc<Work>,
     state: State,

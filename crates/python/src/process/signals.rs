@@ -24,7 +24,7 @@ const SIGTERM: i32 = 15;
 /// The value for "no descriptor is woken by signals".
 const NO_FD: i32 = -1;
 
-/// What a signal means to the loop of a thread.
+/// The meaning of the next signal for the loop of a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loop {
     /// No loop runs: the exception is raised wherever the thread is.
@@ -35,7 +35,7 @@ enum Loop {
     Asked,
 }
 
-/// What the second signal does.
+/// The effect of the second signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Second {
     /// Raises the exception wherever the thread is, even inside a task.

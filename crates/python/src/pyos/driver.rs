@@ -537,7 +537,7 @@ impl Driven {
     }
 }
 
-/// What happens after a turn.
+/// The continuation after a turn.
 enum Flow {
     /// The task continues at once.
     GoOn,

@@ -2,7 +2,7 @@
 //! its return value is the value of the yield, and its exceptions are raised there. It doesn't
 //! depend on calls or tasks.
 //!
-//! Nothing here nests on the thread's stack, so calls can nest to any depth.
+//! Calls don't nest on the thread's stack, so they can nest to any depth.
 
 use std::cmp::Ordering;
 use std::ffi::c_int;
