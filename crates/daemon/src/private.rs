@@ -1,5 +1,5 @@
-//! Files and directories with access for a single user: the owner of the log, whoever creates them.
-//! It doesn't know their content.
+//! Files and directories with access for a single user: the owner of the log, even if root creates
+//! them. It doesn't know their content.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;

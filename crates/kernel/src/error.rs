@@ -191,7 +191,7 @@ kinds! {
     WrongThread = "TFY0046", "use a runtime on the thread that made it; other threads go through its handle";
     /// A runtime was used in a process that was forked from its own.
     Forked = "TFY0047", "start a runtime after the fork, or use `spawn` as the start method of `multiprocessing`";
-    /// A program that has already started was to be run.
+    /// The program to be run has already started.
     Begun = "TFY0048", "call its function again, which returns a new one";
     /// The package was imported in a sub-interpreter.
     Subinterpreter = "TFY0049", "import it in the main interpreter, and use processes for more processors";

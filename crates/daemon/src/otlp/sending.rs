@@ -13,7 +13,7 @@ use super::post::Endpoint;
 use super::spans::SpanLayer;
 use crate::otlp::settings::{OtlpError, Settings};
 
-/// The number of sent and dropped items.
+/// Counters of sent and dropped telemetry.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) spans: AtomicU64,

@@ -50,7 +50,7 @@ impl Nats {
     }
 }
 
-/// Escapes a text as one token of a subject.
+/// Converts a text to one token of a subject.
 fn word(text: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_".contains(char);
     text.chars().map(|char| if is_plain(char) { char } else { '_' }).collect()

@@ -123,7 +123,8 @@ fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.into()).unwrap()
 }
 
-/// A program without a codec of its own, and a log that no process has, check what a codec made.
+/// Values that a codec has encoded are checked by a program without that codec, and by a log that no
+/// process owns.
 #[test]
 fn values_of_a_codec_are_checked_where_nobody_has_that_codec() {
     let dir = Dir::new();
@@ -179,7 +180,7 @@ fn a_fork_with_a_value_of_a_codec_names_its_user() {
     assert_eq!(by("coded"), by("plain"));
 }
 
-/// Names are checked by the runtime, so that every way to it refuses the same.
+/// The runtime checks names, so every interface to it refuses the same ones.
 #[test]
 fn names_that_nobody_could_read_are_refused_by_every_way() {
     let dir = Dir::new();

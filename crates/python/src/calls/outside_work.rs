@@ -19,12 +19,12 @@ use crate::process::session::Process;
 use crate::values::errors;
 use crate::values::value::{from_value, to_value};
 
-/// When a cancelled task ends, relative to its work.
+/// Whether a cancelled task waits for its work to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stops {
-    /// After the work, which can be cancelled.
+    /// The task cancels the work and waits for its end.
     InTime,
-    /// At once: work that has started finishes by itself.
+    /// The task ends at once, and work that has started finishes by itself.
     ByItself,
 }
 

@@ -10,8 +10,7 @@ use crate::durable::attempt;
 use crate::values::argument;
 use crate::values::errors::{Raise, TiffanyError};
 
-/// An event that a task shows to watchers. `progress`, `log`, `output` and `stage` create this
-/// call.
+/// Shows an event to watchers. `progress`, `log`, `output` and `stage` create this call.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Show;
 

@@ -18,7 +18,7 @@ pub(super) struct BadText {
     pub(super) what: &'static str,
 }
 
-/// A number, as it is written.
+/// A number. Large whole numbers stay text.
 #[derive(Debug, PartialEq)]
 pub(super) enum Number<'t> {
     Small(i64),

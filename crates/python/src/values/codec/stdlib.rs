@@ -144,7 +144,7 @@ fn items_of<'py>(value: &Bound<'py, PyAny>) -> Result<Vec<Bound<'py, PyAny>>, Fa
     Ok(value.try_iter()?.collect::<PyResult<_>>()?)
 }
 
-/// Returns a list of attributes.
+/// Returns the form of a value as a list of attributes.
 fn attributes<'py>(
     tag: &'static str,
     value: &Bound<'py, PyAny>,
@@ -154,7 +154,7 @@ fn attributes<'py>(
     Ok(Form::Items(tag, items))
 }
 
-/// Returns the `str` of a value.
+/// Returns the form of a value as its `str`.
 fn as_text<'py>(tag: &'static str, value: &Bound<'py, PyAny>) -> Result<Form<'py>, Fail> {
     Ok(Form::Value(tag, value.str()?.into_any()))
 }
