@@ -1,5 +1,5 @@
-//! Rewrites errors of the configuration parser: the parser speaks of types and fields, people know
-//! keys.
+//! Rewrites errors of the configuration parser: it names types and fields, and the author of a file
+//! knows keys.
 
 /// Returns the error in our wording, with the key whose value is wrong.
 pub(super) fn ours(theirs: &str, key: Option<&str>) -> String {

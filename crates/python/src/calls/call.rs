@@ -153,7 +153,7 @@ pub(crate) trait Perform: Send + Sync {
     /// The name of the call.
     fn name(&self, py: Python<'_>) -> String;
 
-    /// Converts the call to a call of the kernel for a state machine, if it is one.
+    /// Converts the call for a state machine. Returns `None` if it is not a call of the kernel.
     fn request(&self, call: &Bound<'_, SystemCall>) -> PyResult<Option<KernelCall>> {
         let _ = call;
         Ok(None)
