@@ -158,7 +158,7 @@ fn json_of(run: &RunSummary, process: Option<u32>) -> Value {
     })
 }
 
-/// The process that owns the log, and why it doesn't answer, if so.
+/// The process that owns the log, and the reason if it doesn't answer.
 type Process<'a> = (Option<u32>, Option<&'a Silence>);
 
 fn runs(mut out: Out, page: &RunPage, (process, silence): Process<'_>) -> Done {

@@ -45,7 +45,7 @@ pub(super) fn ahead(place: Place, mut out: Out, name: &str) -> Done {
 #[derive(Default)]
 struct First {
     would: Vec<String>,
-    /// Whether one of them would complete at once.
+    /// Whether one of the waiting calls would complete at once.
     goes_on: bool,
 }
 

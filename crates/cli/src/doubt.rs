@@ -26,7 +26,7 @@ pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {
     }
 }
 
-/// Lists them from the process that owns the log, or from the log itself.
+/// Lists the steps in doubt, from the process that owns the log or from the log itself.
 fn list(place: &Place, mut out: Out) -> Done {
     let view = place.look()?;
     let said = match view.holder() {

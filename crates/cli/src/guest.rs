@@ -52,11 +52,11 @@ pub struct ProgramFile {
 /// How to handle a question to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnQuestion {
-    /// Ask at the terminal.
+    /// Ask the question at the terminal.
     Ask,
-    /// Deny it, so that nothing hangs without a person.
+    /// Deny the question, so that nothing hangs without a person.
     Deny,
-    /// Wait until it is decided elsewhere.
+    /// Wait until the question is decided elsewhere.
     Wait,
 }
 
@@ -81,7 +81,7 @@ pub struct TestOf {
     pub out: PathBuf,
     /// The name of the test: lower-case letters, digits and `_`.
     pub name: String,
-    /// The file name of the fixture, in the same directory.
+    /// The file name of the fixture, which is in the directory of the test.
     pub fixture: String,
     /// A description of what generated the test, as a comment.
     pub made_by: String,
@@ -105,7 +105,7 @@ pub struct GuestError {
     pub code: String,
     /// The whole text, with the code and the next step.
     pub text: String,
-    /// The exit code, if it is not the usual one.
+    /// The exit code, if it is not that of most errors.
     pub exit: Option<u8>,
 }
 

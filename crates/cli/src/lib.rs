@@ -173,7 +173,7 @@ fn ending(ended: Done, is_json: bool, colour: bool) -> u8 {
 
 /// How this program was started.
 struct Started<'a> {
-    /// The guest language that it is part of.
+    /// The guest language that the program is part of.
     guest: Option<&'a dyn Guest>,
     /// The file with the code of the runs.
     app: Option<OsString>,

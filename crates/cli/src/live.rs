@@ -26,7 +26,7 @@ struct Bar {
     done: u64,
     total: Option<u64>,
     message: String,
-    /// The step that reports the progress, if it is a step.
+    /// The step that reports the progress, unless the task itself does.
     step: Option<String>,
 }
 

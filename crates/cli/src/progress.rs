@@ -14,7 +14,7 @@ pub(super) struct Progress {
     what: &'static str,
     total: u64,
     done: u64,
-    /// When it was last drawn; `None` if standard error is not a terminal.
+    /// When the line was last drawn; `None` if standard error is not a terminal.
     drawn: Option<Instant>,
     visible: bool,
 }
@@ -30,7 +30,7 @@ impl Progress {
         self.set(self.done);
     }
 
-    /// Sets the progress and the total, for work whose total becomes known on the way.
+    /// Sets the progress and the total, if the total becomes known during the work.
     pub(super) fn set_of(&mut self, done: u64, total: u64) {
         self.total = total;
         self.set(done);

@@ -77,7 +77,8 @@ fn there(
     out.end(0)
 }
 
-/// Runs it in this process. The loop uses this thread, and another thread displays the run.
+/// Runs the function in this process. The loop uses this thread, and another thread displays the
+/// run.
 fn here(
     place: Place,
     out: Out,

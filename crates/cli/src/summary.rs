@@ -16,13 +16,13 @@ pub(super) struct Summary {
     pub(super) state: State,
     pub(super) id: String,
     pub(super) function: String,
-    /// The run that it was forked from, and the record in that run.
+    /// The run's parent and the record at which it was forked.
     pub(super) fork: Option<(Uuid, u64)>,
     pub(super) started: String,
     pub(super) changed: String,
     /// The number of calls in earlier generations.
     pub(super) calls_before: u64,
-    /// The number of records and bytes before it was compacted.
+    /// The number of records and bytes before the run was compacted.
     pub(super) compacted: Option<(u64, u64)>,
 }
 

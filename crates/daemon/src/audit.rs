@@ -93,7 +93,7 @@ struct Open {
     room_until: u64,
     /// Whether something was written that may not be on the disk yet.
     is_dirty: bool,
-    /// Whether it is being synced: a write may have to wait for that.
+    /// Whether the file is being synced: a write may have to wait for that.
     is_syncing: bool,
     /// Whether the file waits for another process that writes to it.
     waits: bool,

@@ -65,7 +65,7 @@ pub enum DaemonError {
     NoAnswer {
         /// How long the daemon waited.
         patience: Duration,
-        /// The turn that blocks the loop, if it is known.
+        /// The turn that blocks the loop, if known.
         turn: Option<String>,
     },
     /// Too many requests of this kind are in progress; the number is the limit.
@@ -104,7 +104,7 @@ pub enum DaemonError {
         run: Uuid,
         /// The number of records that were read.
         records: u64,
-        /// The memory that they take.
+        /// The memory that the records take, in bytes.
         bytes: usize,
     },
     /// The system's clock is before 1970, which an HTTP date cannot express.

@@ -39,7 +39,7 @@ pub struct Limits {
     /// The most processes that run the code of a program at the same time, for `step` and `replay`;
     /// 0 disables both.
     pub children: usize,
-    /// How long each of these processes may run.
+    /// How long a process for `step` or `replay` may run.
     pub child_time: Duration,
 }
 

@@ -225,9 +225,9 @@ pub enum Reply {
 
 /// A message that is being delivered to a receiver.
 pub struct Message {
-    /// The channel it came from.
+    /// The channel of the message.
     pub channel: ObjectRef,
-    /// Its position in the order in which messages left the channel.
+    /// The message's position in the order in which messages left the channel.
     pub(crate) order: u64,
     /// The message itself.
     pub value: Value,

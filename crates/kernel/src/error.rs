@@ -53,9 +53,9 @@ pub fn panic_text(payload: Box<dyn Any + Send>) -> String {
 pub struct TaskLabel {
     /// The task's number.
     pub tid: Tid,
-    /// The name it was given, if any.
+    /// The task's name, if it has one.
     pub name: Option<String>,
-    /// The line that spawned it.
+    /// The line that spawned the task.
     pub spawned_at: Site,
 }
 

@@ -58,9 +58,9 @@ pub struct Asked {
     pub about: Rc<str>,
     /// The data on which the person bases the decision, as JSON.
     pub payload: Option<Rc<str>>,
-    /// When it was asked.
+    /// When the question was asked.
     pub since: Time,
-    /// When it times out.
+    /// When the question times out.
     pub deadline: Option<Time>,
 }
 

@@ -8,7 +8,7 @@ use crate::id::Tid;
 pub struct Candidate {
     /// The task.
     pub tid: Tid,
-    /// The priority it was spawned with.
+    /// The priority that the task was spawned with.
     pub priority: u8,
     /// The number of tasks that wait for this one, directly or through others.
     pub dependents: usize,

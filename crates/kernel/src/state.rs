@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskState {
-    /// Spawned, not yet run. Ready.
+    /// Spawned, and not yet run. The task is ready.
     Pending,
-    /// Its coroutine is being resumed right now.
+    /// The coroutine of the task is being resumed right now.
     Running,
-    /// Waiting for its turn. Ready.
+    /// Waiting for its turn. The task is ready.
     Suspended,
     /// Waiting for something else.
     Blocked(BlockReason),

@@ -222,7 +222,7 @@ impl Task {
         self.state = TaskState::Blocked(reason);
     }
 
-    /// Whether its calls take the slow path: it has handlers, was cancelled, or has ended.
+    /// Whether the task's calls take the slow path: it has handlers, was cancelled, or has ended.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         let handled = self.scope.as_ref().is_some_and(|scope| scope.handlers.is_some());
@@ -230,8 +230,8 @@ impl Task {
         handled || over || self.marks.has(Mark::CancelRequested)
     }
 
-    /// Whether its end needs no notifications: it has no waiters, name or group, and no outstanding
-    /// calls.
+    /// Whether the task's end needs no notifications: it has no waiters, name or group, and no
+    /// outstanding calls.
     #[inline]
     pub(crate) fn ends_quietly(&self) -> bool {
         let idle = self.calls().is_some_and(Calls::is_none);

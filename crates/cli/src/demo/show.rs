@@ -119,7 +119,7 @@ pub(super) fn play(
 struct Part(Child);
 
 impl Part {
-    /// Closes its standard input, and waits until it ends.
+    /// Closes the standard input of the process, and waits until it ends.
     fn end(mut self) -> Result<(), DaemonError> {
         drop(self.0.stdin.take());
         let began = Instant::now();

@@ -29,7 +29,7 @@ pub(super) fn line(at: SystemTime, entry: &Entry, last: u32) -> io::Result<(Stri
 /// A parsed line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// When it was written.
+    /// When the line was written.
     pub ts: String,
     /// The entry that the line records.
     #[serde(flatten)]

@@ -96,7 +96,8 @@ impl Kept {
         }
     }
 
-    /// Returns whether the text is this token, in a time that doesn't depend on where they differ.
+    /// Returns whether the text is this token. The time of the comparison doesn't depend on where
+    /// they differ.
     pub(super) fn is(&self, text: &str) -> bool {
         hash(text).as_bytes().ct_eq(self.hash.as_bytes()).into()
     }

@@ -107,7 +107,7 @@ impl Peers {
     }
 }
 
-/// How long an address that exceeded its rate is remembered after it disconnects.
+/// How long the rate of a disconnected address is remembered.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
 impl Drop for Connected {

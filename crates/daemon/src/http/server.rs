@@ -36,7 +36,7 @@ use crate::tls::{Tls, name_in};
 const HEADERS: usize = 100;
 /// How long a refused client has to read the reason.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How long a connection may take to close when all others wait for it.
+/// How long a connection may take to close when it delays all others.
 const SHORT_FAREWELL: Duration = Duration::from_millis(200);
 /// Descriptors reserved for telling clients that none is left. The code that uses up all others may
 /// take one that was just released.
@@ -44,7 +44,7 @@ const SPARES: usize = 8;
 /// How many clients at a time are told why they are refused. Further ones are disconnected at once:
 /// they exceed the limit of connections, and each uses a descriptor.
 const FAREWELLS: usize = 16;
-/// How long the server's threads are awaited when it stops.
+/// How long a stopping server waits for its threads.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Binds a listening socket.

@@ -16,7 +16,7 @@ use crate::waiters::{Place, WaitList, Waiter};
 /// A queue of messages between tasks.
 pub(crate) struct Channel {
     pub(crate) id: u64,
-    /// The name of its messages, if they come from outside the run.
+    /// The name under which messages arrive from outside; `None` for a channel between tasks.
     pub(crate) name: Option<Rc<str>>,
     capacity: usize,
     /// Messages that were delivered but not taken, by the position at which they had left.

@@ -142,7 +142,7 @@ impl Run {
         }
     }
 
-    /// Undoes what a call registered, or gives back the reply it got.
+    /// Undoes what a call registered, or returns the content of its reply.
     fn withdraw(&mut self, slot: u32, id: CallId, what: Pending) {
         let wait = match what {
             Pending::Waiting(wait) => wait,

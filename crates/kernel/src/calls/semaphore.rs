@@ -21,7 +21,7 @@ pub(crate) struct Semaphore {
     pub(crate) permits: usize,
     /// The task that took permits last, for reports. A permit may have moved to another task since.
     pub(crate) taken: Option<Taken>,
-    /// A waiter's item is the number of permits it wants.
+    /// The waiting calls. A waiter's item is the number of permits that it wants.
     pub(crate) waiters: WaitList,
 }
 

@@ -27,7 +27,7 @@ impl From<&Asking> for Asks {
 }
 
 impl Asks {
-    /// Converts it to the kernel's call.
+    /// Converts the question to the kernel's call.
     pub(crate) fn asking(&self) -> Asking {
         let payload = self.payload.as_deref().map(Into::into);
         Asking { about: (&*self.about).into(), payload, timeout: self.timeout }

@@ -38,8 +38,8 @@ pub(crate) struct PyosKernel {
     errands: Vec<Errand>,
     /// The handle of the main loop, while it runs.
     running: Option<RuntimeHandle>,
-    /// Whether a task of this scheduler has its turn. It carries out the errands at the end of the
-    /// turn.
+    /// Whether a task of this scheduler has its turn. That task carries out the errands at the end
+    /// of the turn.
     in_turn: bool,
     /// Whether the main loop is being left, in which case unfinished tasks stay as they are.
     is_leaving: bool,
