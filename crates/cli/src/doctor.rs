@@ -210,7 +210,8 @@ fn open_files(findings: &mut Findings, dir: &Path) {
     }
 }
 
-/// Enough for the files of busy runs and some hundred connections.
+/// The limit of open files below which `doctor` warns: enough for busy runs and some hundred
+/// connections.
 const MIN_OPEN_FILES: u64 = 1024;
 
 /// Reads the soft and the hard limit of open files.

@@ -424,7 +424,8 @@ impl Open {
         }
         let (line, crc) = line(SystemTime::now(), entry, self.last)?;
         if let Err(error) = (&*self.file).write_all(line.as_bytes()) {
-            // A part of the line may be there. If it cannot be removed, the next line begins after it.
+            // A part of the line may be there. If it cannot be removed, the next line begins after
+            // it.
             drop(self.file.set_len(self.length));
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! Steps that may or may not have happened, and the decisions of people about them.
+//! Steps that may or may not have happened, and people's decisions about them.
 
 use axum::Extension;
 use axum::extract::State;

@@ -123,8 +123,8 @@ fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.into()).unwrap()
 }
 
-/// Values that a codec has encoded are checked by a program without that codec, and by a log that no
-/// process owns.
+/// Values that a codec has encoded are checked by a program without that codec, and by a log that
+/// no process owns.
 #[test]
 fn values_of_a_codec_are_checked_where_nobody_has_that_codec() {
     let dir = Dir::new();

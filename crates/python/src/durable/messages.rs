@@ -52,8 +52,8 @@ impl Patched {
 /// and the earlier history is dropped, both from memory and from the log. In this way a run that
 /// never ends has a log that does not grow.
 ///
-/// The run keeps its id, its UUID and the messages that it has not received; code that waits for its
-/// outcome keeps waiting. Only the root task may do this, and only when every other task of the
+/// The run keeps its id, its UUID and the messages that it has not received; code that waits for
+/// its outcome keeps waiting. Only the root task may do this, and only when every other task of the
 /// run has finished.
 ///
 /// >>> import tempfile

@@ -1,5 +1,5 @@
 //! Ctrl-C and SIGTERM while a loop runs. The first signal asks the loop to end in an orderly way,
-//! and no task receives an exception; the second one ends it at once. It knows nothing of runs.
+//! and no task receives an exception; the second one ends it at once. It doesn't depend on runs.
 
 use std::cell::Cell;
 use std::io::{PipeReader, PipeWriter, Read};
