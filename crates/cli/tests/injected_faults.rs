@@ -1,5 +1,5 @@
-//! The threat: system calls of the daemon fail for a while. The calls are those by which the audit is locked and clients are
-//! accepted. Nothing is changed without a line in the audit, and nobody hangs.
+//! The threat: system calls of the daemon fail for a while, those that lock the audit and those that
+//! accept clients. Nothing is changed without a line in the audit, and no client hangs.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::kit::served::{FREE, Served, preloaded};
 use crate::kit::{Home, orders};
 
-/// A library by which a call fails: a file has the name of the call, the number of the error, and how often.
+/// A library that makes a call fail: a file has the name of the call, the error, and how often.
 const FAULTS: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,5 +1,6 @@
-//! Locks on files that several processes write, each held for one change. Forked children do not inherit them, and
-//! waiting for one ends with an error that names the process which holds it.
+//! Locks on files that several processes write, each held for one change. Forked children do not
+//! inherit them. A wait for a lock is bounded, and ends with an error that names the process that
+//! holds it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -11,17 +12,17 @@ use tiffany::wal::file_holder;
 
 use crate::private;
 
-/// A holder that writes one line is done long before this. Unit tests do not wait as long.
+/// How long a lock is waited for. Writing one line takes much less. Unit tests don't wait as long.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 10 });
 const MAX_PAUSE: Duration = Duration::from_millis(10);
 
-/// Opens a regular file whose lock a child that is forked later does not keep.
+/// Opens a regular file. Children that are forked later do not keep its lock.
 pub(crate) fn open(options: &OpenOptions, path: &Path) -> io::Result<NotInherited<File>> {
     NotInherited::open(|| private::open(options, path))
 }
 
-/// Keeps other processes from writing, unless that takes longer than `timeout`. A `timeout` of zero does not wait
-/// and fails with `WouldBlock`.
+/// Locks a file against other processes, and fails if that takes longer than `timeout`. With a
+/// `timeout` of zero it fails at once, with `WouldBlock`.
 pub(crate) fn lock(file: &File, path: &Path, timeout: Duration) -> io::Result<()> {
     let begun = Instant::now();
     let mut pause = Duration::from_micros(50);
@@ -31,7 +32,7 @@ pub(crate) fn lock(file: &File, path: &Path, timeout: Duration) -> io::Result<()
             Err(TryLockError::Error(error)) if error.kind() != io::ErrorKind::Interrupted => {
                 return Err(error);
             }
-            // Somebody has it, or a signal came.
+            // Another process holds the lock, or a signal interrupted the call.
             Err(_) if timeout.is_zero() => return Err(io::ErrorKind::WouldBlock.into()),
             Err(_) if begun.elapsed() >= timeout => return Err(still_locked(path)),
             Err(_) => {
@@ -42,7 +43,7 @@ pub(crate) fn lock(file: &File, path: &Path, timeout: Duration) -> io::Result<()
     }
 }
 
-/// The error of a lock that was not released in time.
+/// Returns the error of a lock that was not released in time.
 pub(crate) fn still_locked(path: &Path) -> io::Error {
     let holder = file_holder(path);
     let why = format!("{holder} has had it locked for more than {} s", LOCK_TIMEOUT.as_secs());

@@ -1,4 +1,5 @@
-//! The threat: the process dies and a child that it forked lives on, as the workers of Python's `multiprocessing` do.
+//! The threat: the process dies and a child that it forked lives on, as the workers of Python's
+//! `multiprocessing` do.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,27 +1,28 @@
-//! How many bytes of blobs the lines of a run name. It reads no blob.
+//! Counts the bytes of the blobs that the lines of a run refer to. It reads no blob.
 
 use super::blob::BlobHash;
 use super::read::{LogLine, Payload};
 
-/// A blob that is named again counts again only after this many others.
+/// A blob that is used again counts again only after this many others.
 const REMEMBERED: usize = 256;
 
-/// The bytes of the blobs that some lines name. A value that is passed on from step to step is one blob, and counts once.
+/// The bytes of the blobs that some lines refer to. A value that is passed from step to step is one
+/// blob, and counts once.
 #[derive(Clone, Debug, Default)]
 pub struct BlobTotal {
     bytes: u64,
-    /// The last blobs, by the beginnings of their hashes.
+    /// The last blobs, by the first bytes of their hashes.
     recent: Vec<u64>,
     next: usize,
 }
 
 impl BlobTotal {
-    /// The total so far.
+    /// Returns the total so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds what one line names.
+    /// Adds the blobs that one line refers to.
     pub fn add_line(&mut self, line: &LogLine<'_>) {
         if memchr::memmem::find(line.json.as_bytes(), b"{\"$blob\":\"").is_none() {
             return;

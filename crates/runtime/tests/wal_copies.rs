@@ -313,7 +313,8 @@ fn lines_that_are_not_those_of_the_commit_log_are_left_as_they_are() {
     writer.close().unwrap();
 }
 
-/// Two lives of one run: they begin its second generation alike and then part. The first one finishes.
+/// Two lives of one run: they begin its second generation alike and then differ. The first one
+/// finishes.
 fn parted_lives() -> [SimDisk; 2] {
     let moments = moments(&[Step::Commit(vec![Act::Lines(1, 2, 4)])]);
     let begun = vec![Act::Generation(1), Act::Lines(1, 1, 4)];
@@ -339,7 +340,7 @@ fn a_finished_run_of_a_later_generation_does_not_overwrite_the_lines_of_another_
     let file = other.contents(&path).unwrap();
     assert_eq!(age(&file), (2, 21));
     let lines: Vec<usize> = file.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::len).collect();
-    // The file as it is, with each of its lines damaged, and cut after each line in which it differs.
+    // The whole file, with each of its lines damaged, and cut after each line that differs.
     let mut files = vec![file.clone()];
     let mut from = 0;
     for (at, line) in lines.iter().enumerate() {
@@ -378,7 +379,7 @@ fn a_damaged_file_beside_a_stale_commit_log_that_begins_a_generation_is_left_as_
     let moments = moments(&steps);
     let path = run_path(run_id(1));
     let length = |bytes: &[u8]| bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    // The commit log ends with the beginning of generation 2; the file has more of it, or generation 3.
+    // The commit log has the beginning of generation 2; the file has more of it, or generation 3.
     for newer in &moments[2..] {
         let newer = newer.0.contents(&path).unwrap();
         for at in 0..length(&newer) {

@@ -1,5 +1,5 @@
-//! The threat: a log is looked at while a process writes it. Listing must not read whole files, and must not begin again
-//! and again because the log changes.
+//! The threat: a log is read while a process writes it. Listing must not read whole files, and must
+//! not start over again and again because the log changes.
 
 use std::io;
 use std::path::{Path, PathBuf};

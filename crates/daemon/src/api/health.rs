@@ -1,4 +1,4 @@
-//! Whether the daemon is there, and whether it can be given work. For machines that look after it, so anybody may ask.
+//! Liveness, readiness and metrics. Health checks need no token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,9 @@ pub(super) async fn healthz() -> Response {
 
 pub(super) async fn readyz(State(app): State<App>) -> Response {
     let why = match app.phase() {
-        Phase::Starting => Some(json!("runs are being brought back")),
+        Phase::Starting => Some(json!("runs are being resumed")),
         Phase::Draining | Phase::Closing => Some(json!("the daemon is ending")),
-        // Machines ask this again and again: nothing is listed for it.
+        // Health checks are frequent, so this request lists nothing.
         Phase::Ready => {
             let patience = READY_TIMEOUT.min(app.limits.answer_time);
             match tokio::join!(app.ask_within(patience, Request::Health), check_audit(&app)) {
@@ -42,11 +42,11 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
     }
 }
 
-/// How long the loop and the audit may take before the daemon counts as not ready. Most probes wait for two seconds at
-/// least.
+/// How long the loop and the audit may take before the daemon counts as not ready. Most probes have
+/// a timeout of two seconds or more.
 const READY_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// An error if the audit cannot be written, or not soon.
+/// Returns an error if the audit file cannot be written, or not within [`AUDIT_TIMEOUT`].
 async fn check_audit(app: &App) -> Result<(), AuthError> {
     let audit = Arc::clone(&app.audit);
     let checked = tokio::time::timeout(READY_TIMEOUT, at_leisure(move || audit.check())).await;
@@ -56,7 +56,7 @@ async fn check_audit(app: &App) -> Result<(), AuthError> {
     })
 }
 
-/// What was counted and measured, for Prometheus.
+/// Returns counters and measurements in the format of Prometheus.
 pub(super) async fn metrics(State(app): State<App>) -> Answered {
     match app.ask(Request::Metrics).await? {
         Answer::Metrics(metrics) => {

@@ -1,12 +1,13 @@
-//! How many lines the refusals of unknown clients may have, so that they do not fill the disk. It writes none.
+//! Limits the audit lines about refused unknown clients, so that they don't fill the disk. It writes
+//! no line.
 
 use std::time::Instant;
 
-/// So many whom nobody knows have a line each, and after that one in so many seconds.
+/// This many unknown clients have a line each; after that, one has a line in `SECONDS_EACH`.
 pub(super) const STRANGERS: f64 = 20.0;
 pub(super) const SECONDS_EACH: f64 = 10.0;
 
-/// How many lines there are still for those whom nobody knows.
+/// The lines that are left for unknown clients.
 #[derive(Debug)]
 pub(super) struct Strangers {
     lines: f64,
@@ -19,7 +20,8 @@ impl Strangers {
         Strangers { lines: STRANGERS, since: Instant::now(), left_out: 0 }
     }
 
-    /// Whether one more has a line, and how many had none before it.
+    /// Takes a line for one more client, and returns how many had none before it. `None`: it has no
+    /// line.
     pub(super) fn next(&mut self, now: Instant) -> Option<u64> {
         let gained = now.saturating_duration_since(self.since).as_secs_f64() / SECONDS_EACH;
         (self.lines, self.since) = ((self.lines + gained).min(STRANGERS), now);

@@ -1,5 +1,5 @@
-//! A connection that was accepted. A child that is forked does not inherit it: if this process dies, the client sees that
-//! the connection ended, although a child lives. What is said on it is not looked at.
+//! An accepted connection. Forked children do not inherit it: if this process dies, the client sees
+//! the end of the connection although a child lives. This file doesn't read what is sent.
 
 use std::io::{ErrorKind, IoSlice, Result};
 use std::net::SocketAddr;
@@ -10,11 +10,11 @@ use tiffany::binding::NotInherited;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A connection of this process alone.
+/// A connection that belongs to this process alone.
 pub(super) struct Connection(NotInherited<TcpStream>);
 
 impl Connection {
-    /// Accepts the next one. No child is forked between that and the note that it is ours.
+    /// Accepts the next connection. No child is forked before it is registered as not inherited.
     pub(super) async fn accept(listener: &TcpListener) -> Result<(Connection, SocketAddr)> {
         std::future::poll_fn(|cx| {
             let (mut address, mut is_pending) = (None, false);
@@ -39,7 +39,7 @@ impl Connection {
         .await
     }
 
-    /// The socket, for its settings.
+    /// Returns the socket, for its settings.
     pub(super) fn socket(&self) -> &TcpStream {
         &self.0
     }

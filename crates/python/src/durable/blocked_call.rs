@@ -1,6 +1,6 @@
-//! Wakes the main thread from a call that waits outside the interpreter, such as `time.sleep`: Python
-//! ends such a call if a signal comes whose handler raises. The signal is SIGURG, which the system
-//! ignores by default and hardly any program uses; a handler of the program is left alone.
+//! Ends calls in which the main thread waits outside the interpreter, such as `time.sleep`. Python
+//! ends such a call if a signal arrives whose handler raises an exception. The signal is SIGURG,
+//! which is ignored by default and which hardly any program uses. A program's own handler is kept.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -27,8 +27,8 @@ fn handler(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(handler.bind(py))
 }
 
-/// Prepares that calls of this thread can be ended. `false`: it is not the main thread, or the program
-/// has a handler of its own.
+/// Installs the handler, so that calls of this thread can be ended. Returns false if it is not the
+/// main thread, or if the program has a handler of its own.
 pub(super) fn prepare(py: Python<'_>) -> PyResult<bool> {
     let signal = py.import("signal")?;
     let now = signal.call_method1("getsignal", (SIGURG,))?;
@@ -47,7 +47,7 @@ pub(super) fn prepare(py: Python<'_>) -> PyResult<bool> {
     }
 }
 
-/// Ends the call that the main thread waits in, if the handler is still ours.
+/// Ends the call in which the main thread waits, if the handler is still installed.
 pub(super) fn end(py: Python<'_>) -> PyResult<()> {
     let signal = py.import("signal")?;
     if !signal.call_method1("getsignal", (SIGURG,))?.is(handler(py)?) {

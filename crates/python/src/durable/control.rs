@@ -28,7 +28,7 @@ pub(crate) struct Control {
     way: Mutex<Option<Way>>,
     /// The directory of the log, if there is one.
     dir: Option<PathBuf>,
-    /// The thread of the runtime, on which requests would wait for themselves.
+    /// The thread of the runtime: a request made there would wait for itself.
     home: Option<ThreadId>,
 }
 
@@ -243,7 +243,7 @@ impl Control {
         self.ask(given.py(), |way| way.decide(&key, decision))
     }
 
-    /// Returns the questions that wait for a person.
+    /// Returns the open questions to people.
     fn approvals(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         self.ask(py, Way::approvals)?.iter().map(|open| approvals::open(py, open)).collect()
     }
@@ -310,6 +310,7 @@ pub(crate) fn promise_uuid(promise: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     let uuid = promise.getattr("uuid").unwrap_or_else(|_| promise.clone());
     let text = uuid.str()?.to_string();
     Uuid::parse(&text).ok_or_else(|| {
-        TiffanyError::UnknownPromise.err(promise.py(), format!("{text:?} is no UUID of a promise"))
+        TiffanyError::UnknownPromise
+            .err(promise.py(), format!("{text:?} is not the UUID of a promise"))
     })
 }
