@@ -245,9 +245,7 @@ def blocking(home: Home, more: str = "") -> Started:
     return home.start("serve", "--json", "--config", "tiffany.toml", "--listen", "127.0.0.1:0")
 
 
-@pytest.mark.parametrize(
-    "function", ["sleeps", "locks", "runs_a_process", "reads", "sleeps_again"]
-)
+@pytest.mark.parametrize("function", ["sleeps", "locks", "runs_a_process", "reads", "sleeps_again"])
 def test_a_call_that_blocks_is_interrupted_and_its_run_held(tmp_path: Path, function: str) -> None:
     with blocking(Home(tmp_path)) as daemon:
         url = json.loads(daemon.line())["url"]

@@ -156,6 +156,7 @@ fn a_failure_of_the_commit_or_of_the_background_reaches_everybody() {
         line(&mut batch, &mut chain, 5);
         log.submit(&mut batch);
         assert!(batch.is_empty() && log.backlog() == 0, "a stopped log collects nothing");
+        assert_eq!(log.catch_up().unwrap_err().code(), "TFY0106", "fault {at}");
         let error = log.close().unwrap_err();
         assert_eq!(error.code(), failed.unwrap().code());
         disk.heal();

@@ -605,7 +605,11 @@ impl Durable {
         uuid: Uuid,
         enough: impl Fn(&DecodedLog) -> bool,
     ) -> Result<DecodedLog, LogError> {
-        self.log.catch_up()?;
+        let caught_up = self.log.catch_up();
+        // After the log has failed, its files are read as they are.
+        if self.log.is_inline() {
+            caught_up?;
+        }
         self.read(uuid, enough)
     }
 
