@@ -284,7 +284,8 @@ def test_a_handler_of_the_program_is_left_alone(tmp_path: Path) -> None:
         url = json.loads(daemon.line())["url"]
         assert ask(f"{submit(url, 'handler', {})}?wait=20")["value"] is True
         # The call is not ended, but the code after it is interrupted.
-        sleeps, begun = submit(url, "sleeps_for_a_while", {}), time.monotonic()
+        begun = time.monotonic()
+        sleeps = submit(url, "sleeps_for_a_while", {})
         assert ask(f"{submit(url, 'quick', {})}?wait=20")["value"] == "quick"
         assert time.monotonic() - begun > 3
         assert ask(sleeps)["state"] == "held"

@@ -32,7 +32,8 @@ fn large_values_count_as_bytes_of_the_log() {
     assert_eq!(error.kind(), ErrorKind::RunHeld);
     assert!(error.message().contains("with large values, more than the 1000000"), "{error}");
     let made = dir_count(&dir, "a", "EffectResult");
-    assert!((24..30).contains(&made), "{made} values of {LARGE} bytes");
+    // The last lines may not be in the file yet.
+    assert!((20..30).contains(&made), "{made} values of {LARGE} bytes");
 }
 
 #[test]
