@@ -133,7 +133,7 @@ fn clients_are_accepted_as_soon_as_there_are_descriptors_or_signals_end() {
         daemon.fail("accept4", number, times);
         let begun = Instant::now();
         daemon.home.run(&["ls"]).ok();
-        // Whoever comes first meets the fault, and the other one is accepted as well.
+        // The first client meets the fault, and the other one is accepted as well.
         let mut control = UnixStream::connect(daemon.home.log().join("control.sock")).unwrap();
         control.write_all(b"nothing\n").unwrap();
         control.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
