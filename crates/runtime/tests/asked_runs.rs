@@ -1,5 +1,5 @@
-//! One request about a run, and three places where the run may be: it is running, its runtime cannot resume it, or it
-//! stands in a log that no process has.
+//! Requests about one run in the three places where a run can be: it is running, its runtime cannot
+//! resume it, or no process has its log open.
 
 use std::path::Path;
 
@@ -18,12 +18,12 @@ async fn listener(_: ()) -> Result<Vec<String>, TaskError> {
     }
 }
 
-/// The code of an error, or what there is instead.
+/// The code of an error, or `done`.
 fn code<T>(answer: Result<T, TaskError>) -> &'static str {
     answer.map_or_else(|error| error.code(), |_| "done")
 }
 
-/// What a run that is neither held nor cancelled is asked, and what comes of it; afterwards it is neither again.
+/// Makes all requests about a run, which is not held before or after them, and returns the outcomes.
 fn ask(dir: &Path, run: Uuid) -> Vec<(&'static str, &'static str)> {
     let mut control = Control::open(dir).unwrap();
     let (nobody, key) = (Uuid(7), format!("{run}/1000"));
@@ -99,7 +99,11 @@ fn a_request_is_answered_alike_wherever_its_run_is() {
 
     let mut runtime = dir.builder().build().unwrap();
     assert_eq!(runtime.paused().len(), 1);
-    assert_eq!(ask_beside(&mut runtime, &dir.0, run.uuid()), expected, "its runtime cannot resume it");
+    assert_eq!(
+        ask_beside(&mut runtime, &dir.0, run.uuid()),
+        expected,
+        "its runtime cannot resume it"
+    );
     drop(runtime);
 
     assert_eq!(ask(&dir.0, run.uuid()), expected, "no process has it");

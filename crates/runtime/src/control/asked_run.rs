@@ -1,6 +1,6 @@
-//! What is asked of one run from outside, once for all the places where a run may be: it is running, it is dormant in a
-//! runtime, or it stands in a log that no process has. An implementation says how the run is told something there;
-//! what a request means is said here.
+//! Requests about one run, for the three places where a run can be: running, dormant in a runtime, or
+//! in a log that no process has open. The functions here define what a request means; an
+//! implementation of the traits finds the run in its place and writes to its log.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -22,7 +22,7 @@ use tiffany_records::request::{
 /// A value or an error that a promise is settled with.
 pub(crate) type Settling = Result<Box<RawValue>, TaskError>;
 
-/// A run that is not over.
+/// A run that is not finished.
 pub(crate) trait AskedRun {
     /// Whether a person or a limit holds it.
     fn is_held(&self) -> bool;
@@ -33,7 +33,7 @@ pub(crate) trait AskedRun {
     /// Lets it continue.
     fn release(&mut self, by: &str, why: Option<&str>) -> Result<(), TaskError>;
 
-    /// Cancels it, whether it is held or not. Gives what the client should know of that.
+    /// Cancels it, whether it is held or not. Returns a warning for the client, if there is one.
     fn cancel(&mut self) -> Result<Option<String>, TaskError>;
 
     /// Sends it a message from outside.
@@ -55,11 +55,11 @@ pub(crate) trait AskedRun {
 
 /// The runs of one place.
 pub(crate) trait AskedRuns {
-    /// A run that is not over. An error says why there is none, or why it can't be asked anything.
+    /// Finds a run that is not finished. The error says why there is none, or why it can't be read.
     fn find(&mut self, run: Uuid) -> Result<Box<dyn AskedRun + '_>, TaskError>;
 
-    /// The error for those who ask for something of a run by its key, where the run isn't found for the first reason, and
-    /// the second would be all that can be said of the key.
+    /// The error for a request that names a call by its key, if the run of that call isn't found: `why`,
+    /// or `otherwise`, which names only the key.
     fn not_found(&self, why: TaskError, otherwise: TaskError) -> TaskError;
 
     /// Settles a promise whose run isn't named. `None`: none has it.
@@ -69,7 +69,7 @@ pub(crate) trait AskedRuns {
         result: &Settling,
     ) -> Result<Option<Settlement>, TaskError>;
 
-    /// Settles a promise that no run has which could be found, or says why it can't be.
+    /// Settles a promise of which no unfinished run is known, or returns why that is not possible.
     fn settle_late(&self, promise: Uuid, why: TaskError) -> Result<Settlement, TaskError>;
 
     /// Answers a question whose id isn't the key of a call.
@@ -79,7 +79,7 @@ pub(crate) trait AskedRuns {
     fn why_not_open(&self, approval: &str) -> TaskError;
 }
 
-/// Does what is asked of one run; goes on with any other request.
+/// Does what is asked of one run. `Continue`: the request is another one.
 pub(crate) fn carry_out(
     runs: &mut impl AskedRuns,
     request: Request,
@@ -189,7 +189,7 @@ pub(crate) fn resolve(
     };
     let resolved = match found {
         Ok(resolved) => resolved,
-        // A run that is over has no open question.
+        // A finished run has no open question.
         Err(error) if error.kind() == ErrorKind::RunOver => Err(no_such_approval(approval)),
         Err(error) => Err(runs.not_found(error, no_such_approval(approval))),
     };
@@ -199,7 +199,7 @@ pub(crate) fn resolve(
     })
 }
 
-/// What a request calls by a name. Such a name must have no secret in it, or it could not be found again.
+/// The names in a request. They must not contain a secret: redacted names could not be found again.
 pub(crate) fn names_in(request: &Request) -> Vec<(&'static str, &str)> {
     match request {
         Request::Send { name, .. } => vec![("a message", name)],
@@ -211,14 +211,14 @@ pub(crate) fn names_in(request: &Request) -> Vec<(&'static str, &str)> {
     }
 }
 
-/// What is told to a dormant run is written at the end of its log, wherever that is.
+/// A dormant run. What it is told is written at the end of its log, wherever that log is.
 pub(crate) trait AskedDormantRun {
     fn dormant(&self) -> &DormantRun;
 
     fn is_held(&self) -> bool;
 
-    /// The run with what its lines are written on, and the time. An error if nothing is known of it that a
-    /// change would have to fit.
+    /// The run, the page for its lines, and the time. An error if its log is too long to be read: a
+    /// change might not fit the run.
     fn open(&mut self) -> Result<(&mut DormantRun, &mut Page, Time), TaskError>;
 
     /// The limits of a run there.

@@ -41,9 +41,9 @@ pub(crate) struct Journal {
     is_interrupted: bool,
 }
 
-/// What the runtime itself writes to the log of one run: what the run is told from outside, and what becomes of its
-/// effects. There is no other way to write such a line, and whoever gets here has written what the kernel
-/// recorded before.
+/// The lines that the runtime itself writes to the log of one run: what the run is told from outside,
+/// and what becomes of its effects. No other type can write such lines, and a journal hands out this one
+/// only after it has written what the kernel recorded.
 pub(crate) struct OwnLines<'a> {
     journal: &'a mut Journal,
     page: &'a mut Page,
@@ -83,8 +83,9 @@ impl Journal {
         Journal { chain, waiting, older, yields, ended, failed, is_interrupted }
     }
 
-    /// Lines of the runtime's own for a run in memory, at this moment. What the kernel recorded is written first; of a run whose
-    /// code was interrupted that never happened, and what it is told comes at the end of its log.
+    /// Lines of the runtime's own for a run in memory, at this moment. What the kernel recorded is
+    /// written first. If the code of the run was interrupted, those records never happened, and the
+    /// lines come at the end of the log.
     pub(crate) fn lines_now<'a>(
         &'a mut self,
         page: &'a mut Page,
@@ -95,14 +96,15 @@ impl Journal {
         self.lines_after(page, run)
     }
 
-    /// The same at the moment of the run's last turn.
+    /// Lines at the moment of the run's last turn; see [`lines_now`](Journal::lines_now).
     pub(crate) fn lines_after<'a>(&'a mut self, page: &'a mut Page, run: &mut Run) -> OwnLines<'a> {
         self.write_records(page, run);
         let (clock, step) = (run.clock(), if self.is_interrupted { 0 } else { run.steps() });
         OwnLines { journal: self, page, clock, step }
     }
 
-    /// Lines for a run that has had no turn since its log was read or its generation began. No kernel records anything for it.
+    /// Lines for a run that is not in memory, or whose generation has just begun: there are no records
+    /// of the kernel to be written first.
     pub(crate) fn lines_without_turn<'a>(
         &'a mut self,
         page: &'a mut Page,
@@ -119,7 +121,7 @@ impl Journal {
         }
     }
 
-    /// Writes what the kernel recorded, of a run that is not in its runtime yet or not any more.
+    /// Writes records of the kernel, for a run that is being resumed or whose end is forced.
     pub(crate) fn write_all(&mut self, page: &mut Page, records: impl IntoIterator<Item = Record>) {
         records.into_iter().for_each(|record| self.write(page, record));
     }
@@ -187,7 +189,7 @@ impl Journal {
         }
     }
 
-    /// All that the run is, with so many lines that follow.
+    /// Writes all tables of the run, and how many lines follow.
     pub(crate) fn snapshot(
         &mut self,
         page: &mut Page,
@@ -278,7 +280,7 @@ impl Journal {
         }
     }
 
-    /// The run was told something that is no answer to a call.
+    /// Records something that the run was told and that is not an answer to a call.
     fn told(
         &mut self,
         page: &mut Page,
@@ -311,7 +313,7 @@ impl Journal {
         }
     }
 
-    /// A call that waited for time or for the log goes on.
+    /// Records that a call no longer waits for time or for the log.
     fn woken(&mut self, page: &mut Page, (tid, clock, step): (Tid, Time, u64), call: CallRef) {
         let Some(seq) = self.take(call) else { return };
         let wake = TaskWake { of: Some(seq), why: None, step: Some(step), force: Flag(false) };
@@ -352,7 +354,7 @@ impl OwnLines<'_> {
         self.step
     }
 
-    /// A call that waited for the log goes on.
+    /// Records that a call no longer waits for the log.
     pub(crate) fn woken(&mut self, tid: Tid, call: CallRef) {
         self.journal.woken(self.page, (tid, self.clock, self.step), call);
     }
@@ -427,7 +429,7 @@ impl OwnLines<'_> {
         }
     }
 
-    /// The same of a call that is known by its record.
+    /// Records a person's answer to the question of a call that is known by its record.
     pub(crate) fn approval_decided_of(
         &mut self,
         tid: Tid,
@@ -499,7 +501,7 @@ impl OwnLines<'_> {
         self.put(Tid(1), &message);
     }
 
-    /// Somebody outside cancelled the run.
+    /// Records that the run was cancelled from outside.
     pub(crate) fn cancelled(&mut self, how: Cancel) {
         let at = (Tid(1), self.clock, self.step);
         self.journal.told(self.page, at, "cancel", matches!(how, Cancel::Forces));
@@ -517,7 +519,7 @@ impl OwnLines<'_> {
         self.put(Tid(1), &released);
     }
 
-    /// The run is over. A failure that is not its root's own is told here: the root was cancelled for it.
+    /// Records the end of the run, if it failed by a deadlock or a limit: its root was only cancelled.
     pub(crate) fn end(&mut self, failure: Option<&RunFailure>) {
         let error = match failure {
             None | Some(RunFailure::Root(_)) => return,

@@ -1,5 +1,5 @@
-//! What a program asks of the runtime that it drives: about its durable runs, and about the runtime itself. Most of it is a request like
-//! those of other threads and processes; what those do is elsewhere.
+//! The methods by which a program works with its durable runs and looks at its runtime. Most of them
+//! make a request like those of other threads and processes (`requests.rs`).
 
 use std::panic::Location;
 
@@ -29,22 +29,23 @@ use tiffany_records::request::{
 use tiffany_records::value::plain::accept;
 use tiffany_records::value::{deserialize, own};
 
-/// Where a durable run stands in a runtime.
+/// The state of a durable run in a runtime.
 #[derive(Clone, Debug)]
 pub enum Standing {
-    /// It goes on.
+    /// It is live.
     Live,
-    /// It is over.
+    /// It is finished, or was removed.
     Over,
-    /// It can't go on, and why.
+    /// It can't continue, and why.
     Paused(TaskError),
     /// The runtime has no such run.
     Unknown,
 }
 
 impl Runtime {
-    /// Sends a message to a durable run, which takes it with [`receive`](crate::calls::receive::receive) under this name. It is safe once
-    /// the log has it ([`flush`](Runtime::flush) waits for that), and it waits there as long as nobody takes it.
+    /// Sends a message to a durable run, which takes it with
+    /// [`receive`](crate::calls::receive::receive) under this name. It is durable once the log has
+    /// it ([`flush`](Runtime::flush) waits for that), and stays there until a task takes it.
     pub fn send<T>(
         &mut self,
         run: &DurableRun<T>,
@@ -63,8 +64,8 @@ impl Runtime {
         self.carry_out(request).map(drop).map_err(RunError::Failed)
     }
 
-    /// Holds a durable run: it gets no turns until [`release`](Runtime::release). Steps that are under way come to their end
-    /// and are recorded.
+    /// Holds a durable run: it gets no turns until [`release`](Runtime::release). Running steps
+    /// finish and are recorded.
     ///
     /// ```
     /// use tiffany::control::{RunQuery, State};
@@ -98,7 +99,8 @@ impl Runtime {
         self.carry_out(request).map(drop).map_err(RunError::Failed)
     }
 
-    /// Lets a durable run continue that a person or a limit holds. What a limit allows the run is doubled.
+    /// Releases a durable run that a person or a limit holds, so that it continues. An exceeded
+    /// limit is doubled for this run.
     pub fn release<T>(
         &mut self,
         run: &DurableRun<T>,
@@ -110,8 +112,9 @@ impl Runtime {
         self.carry_out(request).map(drop).map_err(RunError::Failed)
     }
 
-    /// Asks a durable run, which answers by [`on_question`](crate::calls::question::on_question), from what it knows once it has done what it can do
-    /// now. Drives all runs meanwhile.
+    /// Asks a durable run a question, which it answers with
+    /// [`on_question`](crate::calls::question::on_question) once it can make no progress by itself.
+    /// Drives all runs meanwhile.
     #[track_caller]
     pub fn question<T, A: DeserializeOwned>(
         &mut self,
@@ -129,8 +132,8 @@ impl Runtime {
         }
     }
 
-    /// Waits until all that was asked for so far is safe in the log: runs that were submitted, messages that were
-    /// sent. Drives all runs meanwhile.
+    /// Waits until all requests so far are durable in the log: runs that were submitted, messages
+    /// that were sent. Drives all runs meanwhile.
     #[track_caller]
     pub fn flush(&mut self) -> Result<(), RunError> {
         if self.durable.is_none() {
@@ -139,17 +142,17 @@ impl Runtime {
         self.when_safe(Location::caller(), Answer::Done).map(drop)
     }
 
-    /// The runs of the log that cannot go on, and why.
+    /// The runs of the log that cannot continue, and why.
     pub fn paused(&self) -> Vec<Paused> {
         self.view().paused().collect()
     }
 
-    /// Steps that must not be done twice and were cut off, and wait for a person to decide.
+    /// The steps that must not be done twice, were interrupted, and wait for a person's decision.
     pub fn doubts(&self) -> Vec<Doubt> {
         self.view().doubts().collect()
     }
 
-    /// Decides on a step in doubt, by its key.
+    /// Decides the outcome of a step in doubt, by its key.
     pub fn decide(&mut self, key: &str, decision: Decision) -> Result<(), RunError> {
         let request = Request::Decide { key: key.into(), decision };
         self.carry_out_accepted(request).map(drop).map_err(RunError::Failed)
@@ -174,11 +177,13 @@ impl Runtime {
         }
     }
 
-    /// Forks a run at a record: a new run begins with all that the other one had up to there, and goes its own way.
+    /// Forks a run at a record: starts a new run that shares the history of the other one up to
+    /// there.
     ///
-    /// Where its parent has an answer to the same call, an effect of the fork is given that. Otherwise it is refused, unless it is
-    /// [allowed](Fork::allow): the fork is then [paused](Runtime::paused), and goes on when it is allowed by [`allow`](Runtime::allow). The parent is left as
-    /// it is, whether it goes on or is over.
+    /// Where its parent has an answer to the same call, a step of the fork gets that answer.
+    /// Otherwise the step is refused, unless it is [allowed](Fork::allow): the fork is then
+    /// [paused](Runtime::paused), and continues when the step is allowed with
+    /// [`allow`](Runtime::allow). The parent is not changed, whether it is live or finished.
     ///
     /// ```
     /// use tiffany::durable::{Fork, step};
@@ -213,7 +218,7 @@ impl Runtime {
         self.fork_named(parent.uuid(), at, fork).map(|(fork, _)| DurableRun::of(fork))
     }
 
-    /// The same with an answer as the log has it, and with the id that the fork has.
+    /// Forks a run with an answer in the form of the log, and returns the id of the fork too.
     pub(crate) fn fork_named(
         &mut self,
         parent: Uuid,
@@ -238,8 +243,9 @@ impl Runtime {
         self.carry_out(request).map(drop).map_err(RunError::Failed)
     }
 
-    /// Lets the log of a run made of state machines begin anew with a snapshot, now and not only
-    /// [every so many records](crate::runtime::builder::Builder::snapshot_every). Drives all runs until none can go on by itself.
+    /// Starts the log of a run of state machines again with a snapshot now, in addition to the
+    /// [automatic ones](crate::runtime::builder::Builder::snapshot_every). Drives all runs until
+    /// none can make progress by itself.
     #[track_caller]
     pub fn snapshot<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
         self.settle_down(Location::caller())?;
@@ -253,7 +259,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// The durable runs of this runtime: those that go on, and those that are over.
+    /// Returns a page of the durable runs of this runtime, live and finished.
     ///
     /// ```
     /// use tiffany::control::{RunQuery, State};
@@ -283,7 +289,8 @@ impl Runtime {
         }
     }
 
-    /// How this runtime stands: its functions, how many runs go on, which are paused and why.
+    /// The status of this runtime: its functions, the number of live runs, and which runs are
+    /// paused and why.
     pub fn status(&self) -> Status {
         Status {
             pid: std::process::id(),
@@ -296,7 +303,7 @@ impl Runtime {
         }
     }
 
-    /// Where a durable run stands.
+    /// Returns the state of a durable run.
     #[doc(hidden)]
     pub fn standing(&self, uuid: Uuid) -> Standing {
         if let Some(error) = self.view().refusal(uuid) {
@@ -322,7 +329,7 @@ impl Runtime {
         move || handle.nudge()
     }
 
-    /// Whether a durable run of this runtime is over, and its end safe in the log.
+    /// Whether a durable run of this runtime is finished, and its end durable in the log.
     pub fn is_finished(&self, run: Uuid) -> bool {
         let durable = self.durable.as_ref();
         let known = durable.and_then(|durable| durable.runs.get(&run));
@@ -351,12 +358,14 @@ impl Runtime {
         self.host.hub.clone()
     }
 
-    /// How many results of steps came too late so far: after their timeout, or when nobody waited for them any more.
+    /// How many results of steps came too late so far: after their timeout, or when no task waited
+    /// for them any more.
     pub fn late_results(&self) -> u64 {
         self.effects.late
     }
 
-    /// How many checkpoints of steps came too late so far: after their attempt's timeout, or when nobody waited for it any more.
+    /// How many checkpoints of steps came too late so far: after their attempt's timeout, or when
+    /// no task waited for the step any more.
     pub fn late_checkpoints(&self) -> u64 {
         self.effects.late_checkpoints
     }

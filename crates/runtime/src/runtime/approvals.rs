@@ -54,12 +54,12 @@ impl Approvals {
         }
     }
 
-    /// Nobody waits for the answer any more.
+    /// Removes a question whose answer no task waits for any more.
     fn withdraw(&mut self, call: CallRef) -> Option<Asked> {
         self.open.remove(&(call.run, call.call)).map(|(_, asked)| asked)
     }
 
-    /// The run is over, or begins anew.
+    /// Withdraws the questions of a run that has finished or starts again.
     pub(crate) fn forget_run(&mut self, run: RunId) {
         let calls: Vec<CallRef> = self.of_run(run).collect();
         calls.into_iter().for_each(|call| drop(self.withdraw(call)));
@@ -77,7 +77,7 @@ impl Approvals {
         self.decided.push_back((id, approval));
     }
 
-    /// What was decided there in this life of the process.
+    /// The decision of an approval, if this process made it.
     pub(crate) fn earlier(&self, id: &str) -> Option<&Approval> {
         self.decided.iter().find(|(other, _)| other == id).map(|(_, approval)| approval)
     }
@@ -127,7 +127,7 @@ impl Approvals {
     }
 }
 
-/// Tells those who watch what becomes of a question.
+/// Publishes an event about a question.
 fn tell_of(parts: &Parts<'_>, call: CallRef, message: String, data: serde_json::Value) {
     let Some(hosted) = parts.runs.of(call.run) else { return };
     let (tid, ts) = (hosted.run.caller(call), parts.host.clock.now());

@@ -1,4 +1,4 @@
-//! What is asked of a run from outside, where a runtime has the log: of a run in memory, and of a dormant one.
+//! Requests about one run in a runtime, where the run is in memory or dormant.
 
 use std::collections::BTreeSet;
 
@@ -218,7 +218,8 @@ impl AskedRuns for Runtime {
         Ok(durable.runs.find_dormant(settle))
     }
 
-    /// One that had its answer has it still, and another one is ignored; one that a fork has too is left to it.
+    /// If the promise was settled before, the new answer is ignored; a promise that a fork has too is
+    /// left to the fork.
     fn settle_late(&self, promise: Uuid, why: TaskError) -> Result<Settlement, TaskError> {
         if self.durable.is_none() {
             return Err(why);
@@ -309,7 +310,7 @@ impl Runtime {
             false => {
                 let forks = forks.join(", ");
                 let message = format!(
-                    "the run that made promise {promise} is over; a fork of it has to be named to settle it: {forks}"
+                    "the run that made promise {promise} is finished; name the fork whose promise is to be settled: {forks}"
                 );
                 TaskError::new(ErrorKind::UnknownPromise, message)
             }
@@ -317,8 +318,9 @@ impl Runtime {
     }
 }
 
-/// The error for an answer that nobody waits for any more.
+/// The error for an answer that no task waits for any more.
 fn nobody_waits(promise: Uuid) -> TaskError {
-    let message = format!("the run of promise {promise} is over, and nobody waits for it any more");
+    let message =
+        format!("the run of promise {promise} is finished, and no task waits for it any more");
     TaskError::new(ErrorKind::UnknownPromise, message)
 }

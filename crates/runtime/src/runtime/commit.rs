@@ -1,5 +1,5 @@
-//! Output commit: what leaves the process waits until the lines it depends on are safe in the log. The loop itself never waits
-//! for the disk.
+//! Output commit: what leaves the process waits until the lines it depends on are durable in the log.
+//! The loop itself never waits for the disk.
 
 use tiffany_kernel::{
     CallRef, Completion, ErrorKind, ObjectRef, RunId, TaskError, Time, Uuid, Value,
@@ -15,13 +15,13 @@ use tiffany_log::{LogError, Notice, Ticket};
 use tiffany_records::errors::log_failed;
 use tiffany_records::request::Answer;
 
-/// Lines that nobody waits for are handed in when there are so many bytes of them, or when the log has nothing
-/// else to do.
+/// Lines that nothing waits for are handed in when they have this many bytes, or when the log has
+/// nothing else to do.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// Something that may happen once the log is safe.
+/// An action that waits until the lines before it are durable.
 pub(crate) enum AfterCommit {
-    /// The attempt of this number.
+    /// Starts the attempt with this number.
     Attempt(CallRef, u64),
     Committed(CallRef),
     Announce(Uuid, ObjectRef),
@@ -33,7 +33,7 @@ pub(crate) enum AfterCommit {
 }
 
 impl Durable {
-    /// Whether what was written should go to the log now and not with what comes next.
+    /// Whether the lines written so far should go to the log now, instead of with the next ones.
     fn should_hand_in(&self) -> bool {
         let is_idle = self.handed_in == self.safe;
         !self.after_commit.is_empty() || is_idle || self.page.batch.len() >= BATCH_BYTES
@@ -50,7 +50,7 @@ impl Durable {
             return Vec::new();
         }
         let after = std::mem::take(&mut self.after_commit);
-        // The log has the end of a run already. The run must not vanish under whoever is busy with it.
+        // The log has the end of a run already, but a caller may still be using the run.
         let is_end = after.iter().any(|after| matches!(after, AfterCommit::Over(_)));
         let is_safe = self.handed_in <= self.safe;
         if is_safe && !is_end {
@@ -89,40 +89,40 @@ impl Durable {
 }
 
 impl Runtime {
-    /// Hands what was written to the log thread.
+    /// Hands the lines written so far to the log thread.
     pub(crate) fn hand_in(&mut self) {
         let Some(durable) = &mut self.durable else { return };
         let limit = self.settings.log_settings.backlog_bytes;
         durable.hand_in(&self.host, limit).into_iter().for_each(|after| self.let_go(after));
     }
 
-    /// When the log has something to do on the loop's thread.
+    /// When the log has work to do on the loop's thread, in a simulation.
     pub(crate) fn log_due(&self) -> Option<Time> {
         self.durable.as_ref().and_then(|durable| durable.log.due())
     }
 
-    /// Lets the log do it.
+    /// Does the log's work on the loop's thread, in a simulation.
     pub(crate) fn act_for_log(&mut self, now: Time) {
         if let Some(durable) = &mut self.durable {
             durable.log.act(now);
         }
     }
 
-    /// The same, unless it should wait for more.
+    /// Hands the lines in, unless they should wait for more.
     pub(crate) fn hand_in_if_due(&mut self) {
         if self.durable.as_ref().is_some_and(Durable::should_hand_in) {
             self.hand_in();
         }
     }
 
-    /// The same, if something waits for it.
+    /// Hands the lines in if something waits for them.
     pub(crate) fn hand_in_held(&mut self) {
         if self.durable.as_ref().is_some_and(|durable| !durable.after_commit.is_empty()) {
             self.hand_in();
         }
     }
 
-    /// The log thread tells.
+    /// Takes a notice of the log thread.
     pub(crate) fn logged(&mut self, notice: Notice) {
         match notice {
             Notice::Durable(ticket) => {
@@ -167,7 +167,7 @@ impl Runtime {
             AfterCommit::Committed(call) => {
                 self.complete(call.run, Completion::Call(call, Ok(Value::Unit)));
             }
-            // Its run may have begun anew since.
+            // Its run may have continued as another one since.
             AfterCommit::Announce(uuid, promise) if self.runs.has(promise.run) => {
                 self.host.inbox.promises().add(uuid, promise.run, true);
             }
@@ -181,8 +181,8 @@ impl Runtime {
     }
 }
 
-/// The error for a client whose answer waited for the log when that failed. Its change may have been written all the same: if a
-/// sync fails, nobody knows what the medium has.
+/// The error for a client whose answer waited for the log when the log failed. Its change may still
+/// have been written: if a sync fails, it is unknown what the medium has.
 fn cut_short(error: &LogError, answer: &Result<Answer, TaskError>) -> TaskError {
     use Answer::{Approval, Done, Each, Forked, Run, Settled};
     let is_change = matches!(

@@ -9,7 +9,7 @@ use crate::runtime::parts::Parts;
 use crate::runtime::steps::{Effects, State};
 use tiffany_records::request::{Decision, Doubt};
 
-/// What became of a person's decision.
+/// The effect of a person's decision.
 pub(crate) enum Ruled {
     /// No such step waits for one.
     Unknown,

@@ -1,5 +1,5 @@
-//! The runs of a runtime, and whose turn it is: runs with ready tasks stand in a line, runs with timers in a list of
-//! deadlines, and those that have stopped moving wait for a look at whether they are deadlocked. It gives no turns.
+//! The runs of a runtime and the order of their turns: the line of runs with ready tasks, the deadlines
+//! of runs with timers, and the runs to be checked for a deadlock. It gives no turns.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Index, IndexMut};
@@ -14,7 +14,7 @@ use tiffany_records::activity::TaskId;
 /// A run in its runtime.
 pub(crate) struct Hosted {
     pub(crate) run: Run,
-    /// What there is to a durable one.
+    /// The durable side, if the run is durable.
     pub(crate) durable_state: Option<Box<DurableState>>,
     /// Its clock when it came here.
     since: Time,
@@ -112,7 +112,7 @@ impl HostedRuns {
         self.place(id).map(|place| &mut *self.all[place])
     }
 
-    /// What there is to a durable run.
+    /// The durable side of a run, if it is durable.
     pub(crate) fn durable_state(&self, id: RunId) -> Option<&DurableState> {
         self.of(id)?.durable_state.as_deref()
     }
@@ -172,7 +172,7 @@ impl HostedRuns {
         self.all.clear();
     }
 
-    /// Whose turn it is.
+    /// The run whose turn is next.
     #[inline]
     pub(crate) fn take_next(&mut self) -> Option<usize> {
         match self.next.take() {
@@ -184,7 +184,7 @@ impl HostedRuns {
         }
     }
 
-    /// Whether somebody is in line.
+    /// Whether a run is in line.
     #[inline]
     pub(crate) fn has_next(&self) -> bool {
         self.next.is_some()
@@ -195,7 +195,7 @@ impl HostedRuns {
         self.turns.len() + usize::from(self.next.is_some())
     }
 
-    /// Puts a run in the line for a turn if a task of it is ready, and its deadline in the list.
+    /// Puts a run in line for a turn if one of its tasks is ready, and puts its deadline in the list.
     #[inline]
     pub(crate) fn line_up(&mut self, place: usize) {
         let hosted = &mut self.all[place];
@@ -225,7 +225,7 @@ impl HostedRuns {
         }
     }
 
-    /// A run that is over can be in line, with tasks in its queue that are over too.
+    /// Takes a run out of the line. A finished run can still be in line, with finished tasks in its queue.
     #[cold]
     fn leave_line(&mut self, place: usize) {
         self.turns.retain(|other| *other != place);
@@ -248,7 +248,7 @@ impl HostedRuns {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Lets the run go on whose timer is due, and gives the moment at which it was. `None`: none is.
+    /// Advances the run whose timer is due first, and returns when it was due. `None`: no timer is due.
     pub(crate) fn fire_timer(&mut self, now: Time) -> Option<Time> {
         let (deadline, place) = self.deadlines.first().copied()?;
         if deadline > now {

@@ -1,4 +1,5 @@
-//! Empties the outbox of a run: its records are written down, and its orders carried out, at once or when that is safe.
+//! Empties the outbox of a run: writes its records to the log, and executes its orders, at once or when
+//! the log is durable.
 
 use tiffany_kernel::{
     CallRef, Completion, EffectWork, ErrorKind, Order, Port, RunId, TaskError, Uuid, Value,
@@ -13,7 +14,7 @@ use crate::runtime::durable_runs::Ending;
 use crate::runtime::snapshots::Snapshots;
 
 impl Runtime {
-    /// Takes what a run left: what it did is told and written down, and what it asks for is done.
+    /// Publishes the events of a run, writes its records, and executes its orders.
     pub(crate) fn empty_outbox(&mut self, place: usize) {
         let id = self.runs[place].run.id();
         self.feed.tell_events(&self.host, &mut self.runs[place]);
@@ -25,7 +26,8 @@ impl Runtime {
         }
     }
 
-    /// Writes down what a durable run did, and does what it asks for once that is safe.
+    /// Records what a durable run did, and executes its orders, some of them once the records are
+    /// durable.
     fn empty_durable_outbox(&mut self, place: usize) {
         let Some(durable) = &mut self.durable else { return };
         let hosted = &mut self.runs[place];
@@ -75,7 +77,7 @@ impl Runtime {
         let Some(durable) = &mut self.durable else { return self.execute(id, order) };
         match order {
             Order::Start(call, effect) if Work::is_ephemeral(&effect) => {
-                let message = "what blocking work gives cannot be written down; use a step";
+                let message = "the result of blocking work cannot be recorded; use a step";
                 let error = TaskError::new(ErrorKind::NotDurable, message);
                 self.complete(id, Completion::Call(call, Err(error)));
             }
@@ -141,7 +143,7 @@ impl Runtime {
         }
     }
 
-    /// All runs are brought back: what they had sent is delivered.
+    /// Delivers what runs have sent while they were resumed.
     pub(crate) fn open_post(&mut self) {
         for (call, sending) in self.post.open() {
             self.send_message(call, sending);
@@ -149,7 +151,7 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// A task sends a message.
+    /// Starts to send a message of a task.
     fn send_message(&mut self, call: CallRef, sending: Sending) {
         let (post, mut parts) = self.post();
         let Some(sent) = post.send(&mut parts, call, sending) else { return };
@@ -159,7 +161,7 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// A run may have received messages, or is over: delivers what waited for that.
+    /// Delivers messages that waited until a run received others, or finished.
     pub(crate) fn deliver_parked(&mut self, to: Uuid) {
         let mut parked = self.post.take_parked(to);
         while let Some((call, sending)) = parked.pop_front() {

@@ -1,5 +1,6 @@
-//! What the loop lends a subsystem for one call: everything that it may touch besides its own state. A subsystem gives no
-//! turns and completes no calls; what is to be told to a task it returns, and the loop tells it.
+//! What the loop lends a subsystem for one call: everything that the subsystem may use besides its own
+//! state. A subsystem gives no turns and completes no calls: it returns the answer, and the loop passes
+//! it to the task.
 
 use tiffany_kernel::{CallRef, Stage, Tid};
 

@@ -31,12 +31,12 @@ impl Post {
         Post { closed: None, parked: Vec::new(), limits, redactions }
     }
 
-    /// Runs are being brought back.
+    /// Keeps all messages until the runs are resumed.
     pub(crate) fn close(&mut self) {
         self.closed = Some(Vec::new());
     }
 
-    /// All of them are: gives what they have sent meanwhile.
+    /// Takes the messages that were kept while runs were resumed.
     pub(crate) fn open(&mut self) -> Vec<(CallRef, Sending)> {
         self.closed.take().unwrap_or_default()
     }

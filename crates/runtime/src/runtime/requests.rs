@@ -46,19 +46,20 @@ impl Runtime {
         answer.map_err(RunError::Failed)
     }
 
-    /// Gives turns until nobody is ready.
+    /// Gives turns until no task is ready.
     pub(crate) fn settle_down(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
         self.drive_until(at, Runtime::is_quiet)
     }
 
-    /// Does what a client asks, unless the process is ending and it would change something.
+    /// Carries out a client's request, unless the process is ending and the request would change
+    /// something.
     pub(crate) fn serve_client(&mut self, request: Request, tell: Tell) {
         if let Some((request, tell)) = self.host.inbox.admit(request, tell) {
             self.serve(request, tell);
         }
     }
 
-    /// Does what is asked; who asked is told when that is safe.
+    /// Carries out a request; the client is answered when the result is durable.
     pub(crate) fn serve(&mut self, request: Request, tell: Tell) {
         let tell = match &self.settings.redactions {
             Some(rules) => tell.redacting(rules),
@@ -88,7 +89,8 @@ impl Runtime {
         }
     }
 
-    /// Gives an answer when everything written so far is safe: that a run is over, say, is not true before.
+    /// Sends an answer when everything written so far is durable. That a run is finished, for
+    /// example, is not true before.
     pub(crate) fn answer_when_safe(&mut self, tell: Tell, answer: Result<Answer, TaskError>) {
         match &mut self.durable {
             Some(durable) if durable.failed.is_none() => {
@@ -99,7 +101,8 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// Does what is asked from outside, where values are plain JSON or those of a codec. The answer may be given when everything written so far is safe.
+    /// Carries out a request from outside, whose values are plain JSON or encoded. The answer may
+    /// be sent when everything written so far is durable.
     pub(crate) fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         let request = request.accepted(|value| match &self.settings.registry.language {
             Some(language) => language.check(value.get()).map(|()| value),
@@ -109,7 +112,7 @@ impl Runtime {
         self.carry_out_accepted(request)
     }
 
-    /// Does what is asked, with values as the log has them.
+    /// Carries out a request whose values are in the form of the log.
     pub(crate) fn carry_out_accepted(&mut self, request: Request) -> Result<Answer, TaskError> {
         match &self.durable {
             // A run answers from its memory, which is ahead of a log that has failed.
@@ -244,7 +247,7 @@ impl Runtime {
         self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid))
     }
 
-    /// The number that a run which is not over has in this process.
+    /// The number of an unfinished run in this process.
     pub(crate) fn live(&self, uuid: Uuid) -> Result<RunId, TaskError> {
         self.view().live(uuid)
     }

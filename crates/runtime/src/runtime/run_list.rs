@@ -1,4 +1,5 @@
-//! What can be seen of the runs of a runtime: a list of them, and one of them. What goes on is told from memory, and what is over by the catalogue, which has a thread of its own.
+//! What a runtime shows of its runs: a list, or one of them. Running runs are shown from memory;
+//! finished ones by the catalogue, which has a thread of its own.
 
 use std::sync::Arc;
 
@@ -22,10 +23,10 @@ use tiffany_records::{Outcome, RunError};
 /// So many things that a run waits for are told.
 const WAITS: usize = 4;
 
-/// Who knows the runs that are over.
+/// The catalogue of finished runs.
 #[derive(Default)]
 pub(crate) enum FinishedRuns {
-    /// Nobody has asked yet.
+    /// It was not needed yet.
     #[default]
     Unread,
     Thread(Cataloguing),
@@ -33,7 +34,7 @@ pub(crate) enum FinishedRuns {
     Inline(Box<Catalogue>),
 }
 
-/// What is known of the runs of a runtime, for those who look.
+/// A read-only view of the runs of a runtime.
 #[derive(Clone, Copy)]
 pub(crate) struct RunsView<'a> {
     pub(crate) host: &'a Host,
@@ -42,11 +43,11 @@ pub(crate) struct RunsView<'a> {
     pub(crate) durable: Option<&'a Durable>,
 }
 
-/// Who can tell of a run.
+/// Where the details of a run come from.
 pub(crate) enum Showing {
-    /// It is in memory.
+    /// From memory.
     Here(Box<RunDetail>),
-    /// The catalogue reads its files.
+    /// From its file, which the catalogue reads.
     OnDisk(Shown),
 }
 
@@ -55,7 +56,7 @@ impl<'a> RunsView<'a> {
         self.durable.ok_or_else(no_log_here)
     }
 
-    /// The number that a run which is not over has in this process.
+    /// The number of an unfinished run in this process.
     pub(crate) fn live(self, uuid: Uuid) -> Result<RunId, TaskError> {
         match self.durable()?.runs.get(&uuid) {
             Some(Known::Live(id)) if !self.has_ended(*id) => Ok(*id),
@@ -66,12 +67,12 @@ impl<'a> RunsView<'a> {
         }
     }
 
-    /// Whether the end of a run is written down, and perhaps not safe yet.
+    /// Whether the end of a run is recorded, but perhaps not durable yet.
     pub(crate) fn has_ended(self, id: RunId) -> bool {
         self.runs.durable_state(id).is_some_and(|durable_state| durable_state.is_over)
     }
 
-    /// What there is to a run in memory.
+    /// A durable run in memory.
     fn hosted(self, uuid: Uuid) -> Option<(&'a Hosted, &'a DurableState)> {
         let Some(Known::Live(id)) = self.durable?.runs.get(&uuid) else { return None };
         let hosted = self.runs.of(*id)?;
@@ -101,7 +102,7 @@ impl<'a> RunsView<'a> {
         self.hosted(uuid)?.1.told()
     }
 
-    /// The runs of the log that cannot go on, and why.
+    /// The runs of the log that cannot continue, and why.
     pub(crate) fn paused(self) -> impl Iterator<Item = Paused> {
         let runs = self.durable.into_iter().flat_map(|durable| durable.runs.unfinished());
         runs.filter_map(move |(run, known)| match known {
@@ -220,7 +221,7 @@ impl<'a> RunsView<'a> {
 }
 
 impl FinishedRuns {
-    /// Tells what is asked or has changed, if there is somebody to be told.
+    /// Passes a job on, unless the catalogue was not needed yet.
     pub(crate) fn tell(&mut self, job: impl FnOnce() -> Job) {
         match self {
             FinishedRuns::Unread => {}
@@ -231,7 +232,7 @@ impl FinishedRuns {
 }
 
 impl Durable {
-    /// Asks whoever knows the runs that are over.
+    /// Passes a question to the catalogue, which is read first if necessary.
     pub(crate) fn ask_catalogue(&mut self, job: impl FnOnce() -> Job) {
         if let FinishedRuns::Unread = self.finished_runs {
             match self.read_finished() {
@@ -249,7 +250,7 @@ impl Durable {
         self.finished_runs.tell(job);
     }
 
-    /// A run is over, and its end is safe.
+    /// Adds a run to the catalogue whose end is durable.
     pub(crate) fn keep_finished(
         &mut self,
         uuid: Uuid,
@@ -318,9 +319,9 @@ impl Ended {
     }
 }
 
-/// The error for clients when the system gives no thread for what they asked.
+/// The error for a request that the system cannot start a thread for.
 pub(crate) fn no_thread(what: &str, error: &std::io::Error) -> TaskError {
-    let message = format!("the system gives no thread for {what}: {error}");
+    let message = format!("the system cannot start a thread for {what}: {error}");
     TaskError::new(ErrorKind::Host, message)
 }
 

@@ -62,15 +62,16 @@ impl Snapshots<'_> {
             return Err("it is not durable".into());
         };
         let Some(input) = durable_state.input.clone() else {
-            return Err("its root is no state machine that can be written down".into());
+            return Err("its root is not a serializable state machine".into());
         };
         if durable_state.branch.is_some() {
             return Err(
-                "it is a fork, and what it may do stands in the log that would be replaced".into(),
+                "it is a fork, and the steps that it may do are in the log that would be replaced"
+                    .into(),
             );
         }
         if durable_state.holding.error.is_some() {
-            return Err("it is held, which stands in the log that would be replaced".into());
+            return Err("it is held, which is recorded in the log that would be replaced".into());
         }
         if let Some(error) = &durable.failed {
             return Err(error.to_string());
@@ -137,6 +138,6 @@ impl Snapshots<'_> {
 }
 
 pub(crate) fn no_snapshot(run: Uuid, why: &str) -> TaskError {
-    let message = format!("run {run} cannot be written down as a whole: {why}");
+    let message = format!("run {run} cannot be saved as a snapshot: {why}");
     TaskError::new(ErrorKind::NoSnapshot, message)
 }

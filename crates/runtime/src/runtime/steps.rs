@@ -49,26 +49,26 @@ pub(crate) enum Due {
     Queue(usize),
 }
 
-/// A step that is not over.
+/// An unfinished step.
 pub(crate) struct Underway {
     pub(crate) work: StepWork,
     pub(crate) key: Arc<str>,
     birth: u64,
-    /// Where its jitter comes from.
+    /// The seed of its jitter.
     seed: u64,
-    /// What its work has kept, as JSON.
+    /// The checkpoint of its work, as JSON.
     checkpoint: Option<Arc<str>>,
-    /// An attempt was given up in the middle, and may yet have its way.
+    /// Whether an attempt was abandoned while it was running, and may still take effect.
     in_doubt: bool,
     pub(crate) queue: Option<usize>,
     /// The number of the last attempt, and how many failed.
     pub(crate) attempt: u64,
     failures: u64,
     pub(crate) state: State,
-    /// What it may block a thread with, from the moment it is granted until the work takes it along.
+    /// Its slot for blocking a thread, from the moment it is granted until the work takes it.
     slot: Option<Slot>,
     timer: Option<Time>,
-    /// When its task asked for it, when it last came to its queue, and when the last attempt began.
+    /// When its task called it, when it last joined its queue, and when the last attempt started.
     asked: Time,
     queued: Time,
     launched: Time,
@@ -141,12 +141,12 @@ impl Effects {
         })
     }
 
-    /// From now on nothing begins.
+    /// Starts no more attempts from now on.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Whether work is being done, or is about to be.
+    /// Whether an attempt is running, or is about to start.
     pub(crate) fn is_under_way(&self) -> bool {
         self.steps.values().any(|step| step.state.is_out())
     }
@@ -316,8 +316,7 @@ impl Effects {
         let Some(Known { key, birth, seed, begun }) = identity(parts, call) else { return Ok(()) };
         let in_doubt = begun.is_open && work.kind == Kind::AtMostOnce;
         if in_doubt && !work.holds_in_doubt {
-            let message =
-                format!("the process ended while attempt {} was under way", begun.attempt);
+            let message = format!("the process ended while attempt {} was running", begun.attempt);
             let mut error = TaskError::new(ErrorKind::InDoubt, message);
             error.add_call(work.name, work.at.clone());
             return Err(error);
@@ -374,7 +373,7 @@ impl Effects {
         }
     }
 
-    /// Lets those begin who may.
+    /// Lets steps of a queue begin as far as its limits allow.
     fn serve_queue(&mut self, parts: &mut Parts<'_>, queue: usize) {
         if self.is_closed {
             return;
@@ -553,7 +552,7 @@ impl Effects {
         }
     }
 
-    /// Nobody waits for a step any more.
+    /// Gives up a step that no task waits for any more.
     pub(crate) fn abort(&mut self, parts: &mut Parts<'_>, call: CallRef) {
         self.count_cut_off(parts, call, AttemptOutcome::Cancelled);
         self.stop_work(parts, call);
@@ -573,7 +572,7 @@ impl Effects {
         }
     }
 
-    /// Stops what can be stopped. `true`: the work had not begun.
+    /// Stops the work if that is possible. `true`: the work had not started.
     fn stop_work(&mut self, parts: &Parts<'_>, call: CallRef) -> bool {
         if let Some(Underway { state: State::Running { attempt, stop, .. }, .. }) =
             self.steps.get(&call)
@@ -636,7 +635,9 @@ impl Effects {
         let (number, kind) = (step.attempt, step.work.kind);
         let what = match (is_over_time, step.work.timeout, heartbeat) {
             (true, Some(timeout), _) => format!("took longer than {timeout:?}"),
-            (_, _, heartbeat) => format!("gave no sign for {:?}", heartbeat.unwrap_or_default()),
+            (_, _, heartbeat) => {
+                format!("sent no heartbeat for {:?}", heartbeat.unwrap_or_default())
+            }
         };
         let never_began = self.stop_work(parts, call);
         if kind == Kind::AtMostOnce && !never_began && self.hold_in_doubt(parts, call) {
@@ -654,7 +655,7 @@ impl Effects {
     }
 }
 
-/// What a step is called in the world. `None`: nobody waits for this call.
+/// The key of a step, and what the log has of it. `None`: no task waits for this call.
 fn identity(parts: &mut Parts<'_>, call: CallRef) -> Option<Known> {
     let hosted = parts.runs.of_mut(call.run)?;
     let Some(durable_state) = &mut hosted.durable_state else {

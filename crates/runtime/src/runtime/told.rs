@@ -1,5 +1,5 @@
-//! What the outside tells a durable run: it is written down behind all that the run did before, and then told. A run that only
-//! hears it gets no turn here.
+//! Tells a durable run something from outside: records it in the run's log, behind all that the run did
+//! before, and passes it to the kernel. It gives no turns.
 
 use tiffany_kernel::{Completion, Tid, Time, Value};
 
@@ -13,7 +13,7 @@ use tiffany_records::request::stamped;
 use tiffany_records::value::Json;
 
 impl Hosted {
-    /// Tells a durable run. `false`: it is over, and hears nothing any more.
+    /// Records a completion for a durable run, and passes it to the run. `false`: the run is finished.
     pub(crate) fn tell(&mut self, page: &mut Page, now: Time, mut completion: Completion) -> bool {
         let Some(durable_state) = &mut self.durable_state else { return false };
         if durable_state.is_over {
@@ -53,7 +53,8 @@ impl Hosted {
         true
     }
 
-    /// Tells it a message of another durable run, which has this key.
+    /// Records a message from another durable run, and passes it on. The key is that of the call that
+    /// sent it.
     pub(crate) fn tell_message(
         &mut self,
         page: &mut Page,
