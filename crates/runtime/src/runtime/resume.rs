@@ -36,6 +36,7 @@ use crate::runtime::Runtime;
 use crate::runtime::branch::Branch;
 use crate::runtime::durable::{Durable, DurableState};
 use crate::runtime::durable_runs::{Beginning, Ending, Known};
+use crate::runtime::hosted_runs::Hosted;
 use crate::runtime::restore::restored;
 use tiffany_log::{Chain, CurrentTurn, LogError, Payload, RunReader};
 use tiffany_records::RunError;
@@ -452,8 +453,12 @@ impl Runtime {
 
     /// The log has nothing more: from here on the run is written down.
     fn go_live(&mut self, place: usize) {
-        let Some(durable_state) = &mut self.runs[place].durable_state else { return };
+        let Hosted { run, durable_state: Some(durable_state), .. } = &mut self.runs[place] else {
+            return;
+        };
         let Some(mut replay) = durable_state.replay.take() else { return };
+        // A cancel at the end of the log takes back steps, which must not begin again for a moment.
+        run.take_orders().into_iter().for_each(|order| replay.keep(order));
         // What the log says to be taken back its task is about to take back again.
         for call in replay.unasked() {
             durable_state.journal.over(call);
