@@ -309,6 +309,56 @@ mod tests {
         }
     }
 
+    /// How many files of the runtime crate may add to `Runtime` itself. What has a state of its own has its own
+    /// functions too, and is lent what else it needs (`runtime/parts.rs`); this number only becomes smaller.
+    const FILES_OF_THE_LOOP: usize = 16;
+
+    #[test]
+    fn few_files_add_to_the_loop() {
+        let mut left = vec![root().join("crates/runtime/src")];
+        let mut files = Vec::new();
+        while let Some(path) = left.pop() {
+            if path.is_dir() {
+                left.extend(fs::read_dir(&path).unwrap().flatten().map(|entry| entry.path()));
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                if adds_to("Runtime", &without_tests(tokens(&code_only(&text)))) {
+                    files.push(path.file_name().unwrap().to_string_lossy().into_owned());
+                }
+            }
+        }
+        files.sort();
+        let (len, most) = (files.len(), FILES_OF_THE_LOOP);
+        assert!(len <= most, "{len} files have `impl Runtime`, instead of {most}: {files:?}");
+    }
+
+    /// Whether a file has an `impl` block of this type, be it its own or that of a trait.
+    fn adds_to(name: &str, tokens: &[String]) -> bool {
+        let blocks = tokens.iter().enumerate().filter(|(_, token)| *token == "impl");
+        blocks.into_iter().any(|(at, _)| {
+            let head = tokens[at + 1..].iter().take_while(|token| *token != "{");
+            let head: Vec<&String> = head.collect();
+            let of = head.iter().rposition(|token| *token == "for").map_or(0, |at| at + 1);
+            head.get(of).is_some_and(|of| *of == name)
+        })
+    }
+
+    #[test]
+    fn blocks_of_a_type_are_found() {
+        let adds = |code: &str| adds_to("Runtime", &without_tests(tokens(&code_only(code))));
+        assert!(adds("struct A; impl Runtime { fn a(&self) {} }"));
+        assert!(adds("impl Drop for Runtime { fn drop(&mut self) {} }"));
+        for code in [
+            "impl RuntimeHandle { fn a(&self) {} }",
+            "impl Runs<'_> { fn a(runtime: &Runtime) {} }",
+            "fn a(done: impl Fn(&Runtime)) {}",
+            "// impl Runtime {}",
+            "#[cfg(test)] mod tests { impl Runtime {} }",
+        ] {
+            assert!(!adds(code), "{code}");
+        }
+    }
+
     /// The crates in the order of the architecture, each with the crates of the workspace that it
     /// may depend on.
     const EDGES: &[(&str, &[&str])] = &[

@@ -8,7 +8,7 @@ pub use crate::run_log::dormant_run::DormantRun;
 pub use crate::run_log::replay::dry_run::{DryRun, Until};
 pub use crate::run_log::replay::read::fetch;
 pub use crate::run_log::replay::verdict::{Deeds, Verdict};
-pub use crate::runtime::survey::Standing;
+pub use crate::runtime::api::Standing;
 pub use crate::time_travel::capture::fixture::Fixture;
 pub use crate::time_travel::capture::{
     CaptureError, Captured, Over, Redaction, capture_in, name_of, write_whole,

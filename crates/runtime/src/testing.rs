@@ -140,7 +140,7 @@ impl TestScheduler {
     /// Runs one turn of the next ready task. Returns `false` if no task is ready.
     pub fn step(&mut self) -> bool {
         let stepped = self.runtime.step();
-        self.trace.append(&mut self.runtime.events);
+        self.trace.append(&mut self.runtime.feed.kept);
         stepped
     }
 
@@ -203,7 +203,7 @@ impl TestScheduler {
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
         self.step_until_round_ends();
         let result = self.runtime.finish(run);
-        self.trace.append(&mut self.runtime.events);
+        self.trace.append(&mut self.runtime.feed.kept);
         result
     }
 
@@ -223,7 +223,7 @@ impl TestScheduler {
             Ok(()) if self.runtime.is_over(id) => Some(self.runtime.end_run(id)),
             Ok(()) => None,
         };
-        self.trace.append(&mut self.runtime.events);
+        self.trace.append(&mut self.runtime.feed.kept);
         ended
     }
 

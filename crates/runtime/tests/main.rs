@@ -4,6 +4,7 @@
 mod activity;
 mod allocated;
 mod approvals;
+mod asked_runs;
 mod backup_kit;
 mod blocking;
 mod bounded;

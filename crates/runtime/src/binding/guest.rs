@@ -53,7 +53,7 @@ pub fn go_on(
             return Ok(Rest::Over);
         }
         runtime.collect()?;
-        match runtime.next_run() {
+        match runtime.runs.take_next() {
             Some(run) if runtime.is_held_back(run) => {}
             Some(run) => runtime.round(run),
             None if is_over(runtime) => return Ok(Rest::Over),

@@ -26,6 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub(crate) mod asked_run;
 pub(crate) mod audit_hook;
 pub(crate) mod audit_thread;
 pub(crate) mod catalogue;

@@ -3,6 +3,7 @@
 
 use crate::run_log::damage::lost;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,15 +12,16 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
 use crate::clock::Clock;
+use crate::control::asked_run;
+use crate::control::asked_run::{AskedDormantRun, AskedRun, AskedRuns, Settling};
 use crate::control::audit_hook;
 use crate::control::audit_hook::AuditHook;
 use crate::host::entropy::Entropy;
-use crate::host::inbox::unknown;
 use crate::program::run_limits::RunLimits;
 use crate::run_log::dormant_run::{DormantRun, why_not_open};
 use crate::run_log::fork::copy::Source;
 use crate::run_log::fork::copy::copy;
-use crate::run_log::hold::{Hold, not_held};
+use crate::run_log::hold::Hold;
 use crate::run_log::page::Page;
 use crate::run_log::replay::read::{fetch, read_script};
 use tiffany_log::{
@@ -27,13 +29,13 @@ use tiffany_log::{
     Settings, View, Writer, is_redacted,
 };
 use tiffany_records::errors::{
-    log_failed, no_such_run, not_in_doubt, not_over, read_too_early, run_over, run_removed,
+    log_failed, no_such_run, not_over, read_too_early, run_over, run_removed,
 };
-use tiffany_records::key::{Key, LogEnd, Received, refuse_ambiguous, run_id};
+use tiffany_records::key::{LogEnd, Received, refuse_ambiguous, run_id};
 use tiffany_records::redact::{self, Redactions};
 use tiffany_records::request::{
-    Answer, Decision, Fork, Lost, Request, RunQuery, State, Status, find_named, no_such_approval,
-    not_encodable, own_uid, parse_key,
+    Answer, Approval, Decision, Fork, Lost, Request, Ruling, RunQuery, Settlement, State, Status,
+    find_named, no_such_approval, not_encodable, own_uid,
 };
 use tiffany_records::retention::{NeededRuns, Remains, parent_of};
 use tiffany_records::value::plain::check_readable;
@@ -161,23 +163,13 @@ impl Offline {
     /// is written that may have a secret in it.
     fn rules_for(&self, request: &Request) -> Result<Option<Arc<Redactions>>, TaskError> {
         let rules = redact::known();
-        let refuse = |what: &str, name: &str| {
-            rules.as_ref().map_or(Ok(()), |rules| rules.refuse_name(what, name))
-        };
+        if let Some(rules) = &rules {
+            let mut names = asked_run::names_in(request).into_iter();
+            names.try_for_each(|(what, name)| rules.refuse_name(what, name))?;
+        }
         let brings_text = match request {
-            Request::Send { name, .. } => {
-                refuse("a message", name)?;
-                true
-            }
-            Request::Fork { fork, .. } => {
-                fork.names().try_for_each(|name| refuse("a fork", name))?;
-                fork.has_reply()
-            }
-            Request::Allow { names, .. } => {
-                names.iter().try_for_each(|name| refuse("an effect", name))?;
-                false
-            }
-            Request::Settle { .. } => true,
+            Request::Send { .. } | Request::Settle { .. } => true,
+            Request::Fork { fork, .. } => fork.has_reply(),
             Request::Hold { why, .. } | Request::Release { why, .. } => why.is_some(),
             Request::Decide { decision, .. } => !matches!(decision, Decision::Again),
             Request::Resolve { ruling, .. } => ruling.has_reason(),
@@ -197,6 +189,17 @@ impl Offline {
         request: Request,
         clock: Time,
     ) -> Result<Answer, TaskError> {
+        let request = match request {
+            Request::Resolve { approval, ruling } => {
+                Request::Resolve { approval, ruling: ruling.asked_by_user(own_uid()) }
+            }
+            request => request,
+        };
+        let mut writing = WrittenRuns { offline: self, page, clock };
+        let request = match asked_run::carry_out(&mut writing, request) {
+            ControlFlow::Break(answer) => return answer,
+            ControlFlow::Continue(request) => request,
+        };
         match request {
             Request::Status => Ok(Answer::Status(Status {
                 pid: std::process::id(),
@@ -233,63 +236,9 @@ impl Offline {
             }
             // Nobody has a turn.
             Request::LongTurns => Ok(Answer::LongTurns(Vec::new())),
-            Request::Send { run, name, message } => {
-                // What its program allows is not known, so it is what the daemon allows.
-                let limits = RunLimits::for_services();
-                self.dormant(run)?.send(page, clock, Some(&limits), (&name, &message))?;
-                Ok(Answer::Done)
-            }
-            Request::Cancel { run } => {
-                let mut dormant = self.dormant(run)?;
-                if dormant.held().is_some() {
-                    dormant.release(page, clock, ("cancel", None));
-                }
-                dormant.cancel(page, clock);
-                Ok(Answer::Done)
-            }
-            Request::Hold { run, by, why } => {
-                let mut dormant = self.dormant(run)?;
-                if dormant.held().is_none() {
-                    dormant.hold(page, clock, &Hold::Person { by, why });
-                }
-                Ok(Answer::Done)
-            }
-            Request::Release { run, by, why } => {
-                let mut dormant = self.dormant(run)?;
-                dormant.held().ok_or_else(|| not_held(run))?;
-                dormant.release(page, clock, (&by, why.as_deref()));
-                Ok(Answer::Done)
-            }
-            Request::Settle { run: Some(run), promise, result } => {
-                let settled = self.dormant(run)?.settle(page, clock, (promise, true), &result);
-                settled.map(Answer::Settled).ok_or_else(|| unknown(promise))
-            }
-            Request::Settle { run: None, promise, result } => {
-                let mut unread = None;
-                for run in self.live() {
-                    let mut dormant = match self.dormant(run) {
-                        Ok(dormant) => dormant,
-                        // One that is damaged does not stand in the way of the others.
-                        Err(error) => {
-                            unread.get_or_insert(error);
-                            continue;
-                        }
-                    };
-                    let settled = dormant.settle(page, clock, (promise, false), &result);
-                    if let Some(settlement) = settled {
-                        return Ok(Answer::Settled(settlement));
-                    }
-                }
-                // It may be a promise of the run that can't be read.
-                Err(unread.unwrap_or_else(|| unknown(promise)))
-            }
             Request::Fork { run, at, fork } => {
                 self.needed = None;
                 self.fork(page, run, at, &fork.asked_by_user(own_uid()), clock)
-            }
-            Request::Allow { run, names } => {
-                self.dormant(run)?.allow(page, clock, &names)?;
-                Ok(Answer::Done)
             }
             Request::Remove { runs } => {
                 let needed = self.needed();
@@ -343,32 +292,15 @@ impl Offline {
                 let open = runs.iter().flat_map(|run| run.approvals(clock)).cloned().collect();
                 Ok(warned(Answer::Approvals(open), warning))
             }
-            Request::Resolve { approval, ruling } => {
-                let Some(Key { run, .. }) = Key::parse(&approval) else {
-                    return Err(why_not_open(&*self.disk, &self.root, &approval));
-                };
-                let ruling = ruling.asked_by_user(own_uid());
-                let ruled = match self.dormant(run) {
-                    Ok(mut dormant) => dormant.resolve(page, clock, &approval, ruling),
-                    Err(error) if error.kind() == ErrorKind::RunOver => {
-                        Err(no_such_approval(&approval))
-                    }
-                    Err(error) => Err(error),
-                };
-                let ruled = ruled.map_err(|error| match error.kind() {
-                    ErrorKind::NoSuchApproval => why_not_open(&*self.disk, &self.root, &approval),
-                    _ => error,
-                });
-                ruled.map(Answer::Approval)
-            }
             Request::Encoded(_) => Err(not_encodable()),
-            Request::Decide { key, decision } => {
-                let parsed = parse_key(&key)?;
-                match self.dormant(parsed.run)?.decide(page, clock, parsed, &decision) {
-                    true => Ok(Answer::Done),
-                    false => Err(not_in_doubt(&key)),
-                }
-            }
+            Request::Hold { .. }
+            | Request::Release { .. }
+            | Request::Cancel { .. }
+            | Request::Send { .. }
+            | Request::Allow { .. }
+            | Request::Settle { .. }
+            | Request::Decide { .. }
+            | Request::Resolve { .. } => unreachable!("what is asked of one run was answered"),
         }
     }
 
@@ -535,6 +467,104 @@ impl Offline {
         let decoded = read_script(&*self.disk, &self.root, run, |_| false).map_err(log_failed)?;
         let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);
         Ok(DormantRun::new(entry.chain(run), &decoded, &fetch))
+    }
+}
+
+/// The runs of a log that no process has, asked by a request that is written on this page.
+struct WrittenRuns<'a> {
+    offline: &'a mut Offline,
+    page: &'a mut Page,
+    clock: Time,
+}
+
+/// One of them.
+struct WrittenRun<'a> {
+    run: DormantRun,
+    page: &'a mut Page,
+    clock: Time,
+}
+
+impl AskedRuns for WrittenRuns<'_> {
+    fn find(&mut self, run: Uuid) -> Result<Box<dyn AskedRun + '_>, TaskError> {
+        let run = self.offline.dormant(run)?;
+        Ok(Box::new(WrittenRun { run, page: self.page, clock: self.clock }))
+    }
+
+    fn not_found(&self, why: TaskError, _: TaskError) -> TaskError {
+        why
+    }
+
+    fn settle_any(
+        &mut self,
+        promise: Uuid,
+        result: &Settling,
+    ) -> Result<Option<Settlement>, TaskError> {
+        let mut unread = None;
+        for run in self.offline.live() {
+            let mut dormant = match self.offline.dormant(run) {
+                Ok(dormant) => dormant,
+                // One that is damaged does not stand in the way of the others.
+                Err(error) => {
+                    unread.get_or_insert(error);
+                    continue;
+                }
+            };
+            let settled = dormant.settle(self.page, self.clock, (promise, false), result);
+            if settled.is_some() {
+                return Ok(settled);
+            }
+        }
+        // It may be a promise of the run that can't be read.
+        unread.map_or(Ok(None), Err)
+    }
+
+    fn settle_late(&self, _: Uuid, why: TaskError) -> Result<Settlement, TaskError> {
+        Err(why)
+    }
+
+    fn resolve_other(&mut self, approval: &str, _: Ruling) -> Result<Approval, TaskError> {
+        Err(no_such_approval(approval))
+    }
+
+    fn why_not_open(&self, approval: &str) -> TaskError {
+        why_not_open(&*self.offline.disk, &self.offline.root, approval)
+    }
+}
+
+impl AskedDormantRun for WrittenRun<'_> {
+    fn dormant(&self) -> &DormantRun {
+        &self.run
+    }
+
+    fn is_held(&self) -> bool {
+        self.run.held().is_some()
+    }
+
+    fn open(&mut self) -> Result<(&mut DormantRun, &mut Page, Time), TaskError> {
+        Ok((&mut self.run, self.page, self.clock))
+    }
+
+    /// What its program allows is not known, so it is what the daemon allows.
+    fn limits(&self) -> Option<RunLimits> {
+        Some(RunLimits::for_services())
+    }
+
+    fn hold(&mut self, hold: &Hold) -> Result<(), TaskError> {
+        self.run.hold(self.page, self.clock, hold);
+        Ok(())
+    }
+
+    fn release(&mut self, by: &str, why: Option<&str>) -> Result<(), TaskError> {
+        self.run.release(self.page, self.clock, (by, why));
+        Ok(())
+    }
+
+    fn cancel(&mut self) -> Result<Option<String>, TaskError> {
+        if self.run.held().is_some() {
+            self.run.release(self.page, self.clock, ("cancel", None));
+        }
+        self.run.cancel(self.page, self.clock);
+        Ok(None)
     }
 }
 

@@ -54,9 +54,6 @@ pub struct DormantRun {
     unreadable: Vec<LogError>,
 }
 
-/// What is said here happens at the end of what the log has: a turn is not named.
-const AT_THE_END: u64 = 0;
-
 impl DormantRun {
     /// Where its log ends.
     pub(crate) fn stand(&self) -> tiffany_records::key::LogEnd {
@@ -164,7 +161,7 @@ impl DormantRun {
 
     /// Holds it.
     pub(crate) fn hold(&mut self, page: &mut Page, clock: Time, hold: &Hold) {
-        self.journal.held(page, clock, hold);
+        self.journal.lines_without_turn(page, clock).held(hold);
         self.held = Some(hold.why());
     }
 
@@ -175,7 +172,7 @@ impl DormantRun {
         clock: Time,
         (by, why): (&str, Option<&str>),
     ) {
-        self.journal.released(page, clock, by, why);
+        self.journal.lines_without_turn(page, clock).released(by, why);
         self.held = None;
     }
 
@@ -209,8 +206,8 @@ impl DormantRun {
         let seq = self.approvals.iter().find(|(_, (_, open))| open.id == approval);
         let seq = seq.map(|(seq, _)| *seq);
         if let Some((seq, (tid, _))) = seq.and_then(|seq| self.approvals.remove_entry(&seq)) {
-            let at = (tid, clock, AT_THE_END);
-            self.journal.approval_decided_of(page, at, seq, &Ok(value));
+            let mut lines = self.journal.lines_without_turn(page, clock);
+            lines.approval_decided_of(tid, seq, &Ok(value));
         }
         Ok(answer)
     }
@@ -225,7 +222,7 @@ impl DormantRun {
     ) -> Result<(), TaskError> {
         let json = compact(message.get());
         self.unread.add(limits, self.journal.run(), json.len())?;
-        self.journal.message(page, (clock, AT_THE_END), (name, &json), None);
+        self.journal.lines_without_turn(page, clock).message((name, &json), None);
         Ok(())
     }
 
@@ -240,13 +237,14 @@ impl DormantRun {
         if !self.received.has(key) {
             self.unread.add(limits, self.journal.run(), message.1.len())?;
             self.received.add(key);
-            self.journal.message(page, (clock, AT_THE_END), message, Some(&key.to_string()));
+            let mut lines = self.journal.lines_without_turn(page, clock);
+            lines.message(message, Some(&key.to_string()));
         }
         Ok(())
     }
 
     pub(crate) fn cancel(&mut self, page: &mut Page, clock: Time) {
-        self.journal.cancelled(page, (clock, AT_THE_END), Cancel::Unwinds);
+        self.journal.lines_without_turn(page, clock).cancelled(Cancel::Unwinds);
         self.is_cancelled = true;
     }
 
@@ -260,7 +258,7 @@ impl DormantRun {
         if self.parent.is_none() {
             return Err(no_fork(self.journal.run()));
         }
-        self.journal.effects_allowed(page, clock, names);
+        self.journal.lines_without_turn(page, clock).effects_allowed(names);
         Ok(())
     }
 
@@ -283,7 +281,7 @@ impl DormantRun {
             Ok(value) => Ok(Value::new(Json::new(compact(value.get())))),
             Err(error) => Err(error.clone()),
         };
-        self.journal.settled(page, (clock, AT_THE_END), promise, &result);
+        self.journal.lines_without_turn(page, clock).settled(promise, &result);
         Some(Settlement::Accepted)
     }
 
@@ -300,7 +298,8 @@ impl DormantRun {
         let Some((seq, (tid, doubt))) = seq.and_then(|seq| self.doubts.remove_entry(&seq)) else {
             return false;
         };
-        self.journal.decided(page, (tid, clock, AT_THE_END), (seq, doubt.attempt), decision);
+        let mut lines = self.journal.lines_without_turn(page, clock);
+        lines.decided(tid, (seq, doubt.attempt), decision);
         true
     }
 }

@@ -1,11 +1,9 @@
 //! Why runs are held, and what the log says of it. It holds nothing itself.
 
 use crate::program::run_limits::Overrun;
-use crate::run_log::journal::Journal;
-use crate::run_log::page::Page;
 use crate::run_log::replay::decoded_log::DecodedLog;
-use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
-use tiffany_records::record::{Record, RunHeld, RunReleased, Text, Wake, owned};
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+use tiffany_records::record::{Record, RunHeld, Text, Wake, owned};
 
 /// Why a run is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +26,26 @@ impl Hold {
     /// Whether a release doubles what the run may use.
     pub(crate) fn is_limit(&self) -> bool {
         !matches!(self, Hold::Person { .. })
+    }
+
+    /// As the log has it. `why` is what [`Hold::why`] says.
+    pub(crate) fn record<'a>(&'a self, why: &'a str) -> RunHeld<'a> {
+        let mut held = RunHeld { why: Some(Text::Plain(why)), ..RunHeld::default() };
+        match self {
+            Hold::Person { by, .. } => held.by = Some(Text::Plain(by)),
+            Hold::Limit(Overrun { limit, used, allowed }) => {
+                held.limit = Some(Text::Plain(limit));
+                (held.used, held.allowed) = (Some(*used), Some(*allowed));
+            }
+            Hold::Turn { tid, secs } => {
+                held.limit = Some(Text::Safe("turn"));
+                (held.task, held.used) = (Some(*tid), Some(*secs));
+            }
+            Hold::Deaths(deaths) => {
+                (held.limit, held.used) = (Some(Text::Safe("deaths")), Some(*deaths));
+            }
+        }
+        held
     }
 
     /// Who holds it and why, as it follows "the run is held".
@@ -101,8 +119,6 @@ pub(crate) struct Holding {
     pub(crate) error: Option<TaskError>,
     pub(crate) is_by_limit: bool,
     pub(crate) releases: u32,
-    /// Something was thrown into the middle of its code, so it can continue only from its log.
-    pub(crate) is_broken: bool,
     /// How many turns it had had when a person cancelled it.
     pub(crate) cancelled_at: Option<u64>,
     /// How many tasks and messages it had when its memory was last estimated, and the estimate.
@@ -118,35 +134,6 @@ impl Holding {
         // Its unread messages are weighed when the next one comes.
         let (releases, message_bytes) = (decoded.hold.releases, usize::MAX);
         Holding { releases, cancelled_at, message_bytes, ..Holding::default() }
-    }
-}
-
-impl Journal {
-    /// The run is held.
-    pub(crate) fn held(&mut self, page: &mut Page, clock: Time, hold: &Hold) {
-        let why = hold.why();
-        let mut held = RunHeld { why: Some(Text::Plain(&why)), ..RunHeld::default() };
-        match hold {
-            Hold::Person { by, .. } => held.by = Some(Text::Plain(by)),
-            Hold::Limit(Overrun { limit, used, allowed }) => {
-                held.limit = Some(Text::Plain(limit));
-                (held.used, held.allowed) = (Some(*used), Some(*allowed));
-            }
-            Hold::Turn { tid, secs } => {
-                held.limit = Some(Text::Safe("turn"));
-                (held.task, held.used) = (Some(*tid), Some(*secs));
-            }
-            Hold::Deaths(deaths) => {
-                (held.limit, held.used) = (Some(Text::Safe("deaths")), Some(*deaths));
-            }
-        }
-        self.put(page, (Tid(1), clock), &held);
-    }
-
-    /// The run is held no longer.
-    pub(crate) fn released(&mut self, page: &mut Page, clock: Time, by: &str, why: Option<&str>) {
-        let released = RunReleased { by: Some(Text::Plain(by)), why: why.map(Text::Plain) };
-        self.put(page, (Tid(1), clock), &released);
     }
 }
 

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use tiffany_kernel::{
-    About, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, Rules, RunFailure,
-    TaskError, Tid, Time, Uuid, Value, Waitable,
+    About, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, Rules, Run,
+    RunFailure, TaskError, Tid, Time, Uuid, Value, Waitable,
 };
 
 use crate::run_log::cancel::Cancel;
 use crate::run_log::earlier::Continued;
+use crate::run_log::hold::Hold;
 use crate::run_log::page::Page;
 use crate::run_log::small_map::SmallMap;
 use tiffany_log::{Chain, Line, RecordType, Stamp};
@@ -18,8 +19,8 @@ use tiffany_records::key::{Key, Number};
 use tiffany_records::record::{
     self, ApprovalDecided, ApprovalWithdrawn, Digits, EffectAllowed, EffectCheckpoint,
     EffectRefused, EffectResult, EffectStart, Encode, Flag, Inline, Message, PromiseSettled,
-    RunStart, ShutdownMarker, TaskAbort, TaskCancel, TaskExit, TaskSpawn, TaskWake, TaskYield,
-    Text, Value as Written,
+    RunReleased, RunStart, ShutdownMarker, TaskAbort, TaskCancel, TaskExit, TaskSpawn, TaskWake,
+    TaskYield, Text, Value as Written,
 };
 use tiffany_records::request::Decision;
 use tiffany_records::value::{Json, encode};
@@ -36,6 +37,19 @@ pub(crate) struct Journal {
     /// Tasks whose ends were written in an earlier life, and whether the run's failure was.
     ended: BTreeSet<Tid>,
     failed: bool,
+    /// Its code was interrupted in the middle of a turn: what the kernel records from there on never happened.
+    is_interrupted: bool,
+}
+
+/// The lines that the runtime itself writes to the log of one run: what the run is told from outside,
+/// and what becomes of its effects. No other type can write such lines, and a journal hands out this one
+/// only after it has written what the kernel recorded.
+pub(crate) struct OwnLines<'a> {
+    journal: &'a mut Journal,
+    page: &'a mut Page,
+    clock: Time,
+    /// The turn of the run after which the lines come.
+    step: u64,
 }
 
 /// Who gave the result of an effect.
@@ -65,7 +79,61 @@ impl Journal {
     pub(crate) fn new(chain: Chain) -> Journal {
         let (waiting, yields) = (SmallMap::None, SmallMap::None);
         let (older, ended) = (BTreeMap::new(), BTreeSet::new());
-        Journal { chain, waiting, older, yields, ended, failed: false }
+        let (failed, is_interrupted) = (false, false);
+        Journal { chain, waiting, older, yields, ended, failed, is_interrupted }
+    }
+
+    /// Lines of the runtime's own for a run in memory, at this moment. What the kernel recorded is
+    /// written first. If the code of the run was interrupted, those records never happened, and the
+    /// lines come at the end of the log.
+    pub(crate) fn lines_now<'a>(
+        &'a mut self,
+        page: &'a mut Page,
+        run: &mut Run,
+        now: Time,
+    ) -> OwnLines<'a> {
+        run.set_clock(now);
+        self.lines_after(page, run)
+    }
+
+    /// Lines at the moment of the run's last turn; see [`lines_now`](Journal::lines_now).
+    pub(crate) fn lines_after<'a>(&'a mut self, page: &'a mut Page, run: &mut Run) -> OwnLines<'a> {
+        self.write_records(page, run);
+        let (clock, step) = (run.clock(), if self.is_interrupted { 0 } else { run.steps() });
+        OwnLines { journal: self, page, clock, step }
+    }
+
+    /// Lines for a run that is not in memory, or whose generation has just begun: there are no records
+    /// of the kernel to be written first.
+    pub(crate) fn lines_without_turn<'a>(
+        &'a mut self,
+        page: &'a mut Page,
+        clock: Time,
+    ) -> OwnLines<'a> {
+        OwnLines { journal: self, page, clock, step: 0 }
+    }
+
+    /// Writes what the kernel recorded.
+    pub(crate) fn write_records(&mut self, page: &mut Page, run: &mut Run) {
+        let records = run.take_records();
+        if !self.is_interrupted {
+            self.write_all(page, records);
+        }
+    }
+
+    /// Writes records of the kernel, for a run that is being resumed or whose end is forced.
+    pub(crate) fn write_all(&mut self, page: &mut Page, records: impl IntoIterator<Item = Record>) {
+        records.into_iter().for_each(|record| self.write(page, record));
+    }
+
+    /// The code of the run was interrupted in the middle of a turn.
+    pub(crate) fn interrupt(&mut self) {
+        self.is_interrupted = true;
+    }
+
+    /// Whether the code of the run was interrupted in the middle of a turn, so that it can continue only from its log.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.is_interrupted
     }
 
     pub(crate) fn run(&self) -> Uuid {
@@ -121,7 +189,7 @@ impl Journal {
         }
     }
 
-    /// All that the run is, with so many lines that follow.
+    /// Writes all tables of the run, and how many lines follow.
     pub(crate) fn snapshot(
         &mut self,
         page: &mut Page,
@@ -179,13 +247,13 @@ impl Journal {
     }
 
     /// Writes what the kernel left.
-    pub(crate) fn write(&mut self, page: &mut Page, record: Record) {
+    fn write(&mut self, page: &mut Page, record: Record) {
         let Record { tid, clock, step, kind } = record;
         match kind {
             RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_)
                 if !self.ended.is_empty() && self.ended.remove(&tid) => {}
             RecordKind::Called(call) => self.write_call(page, tid, clock, call),
-            RecordKind::Woken(call) => self.woken(page, tid, clock, step, call),
+            RecordKind::Woken(call) => self.woken(page, (tid, clock, step), call),
             RecordKind::Withdrawn(call) => drop(self.take(call)),
             RecordKind::Unasked(call) => {
                 let Some(seq) = self.take(call) else { return };
@@ -212,7 +280,7 @@ impl Journal {
         }
     }
 
-    /// The run was told something that is no answer to a call.
+    /// Records something that the run was told and that is not an answer to a call.
     fn told(
         &mut self,
         page: &mut Page,
@@ -245,224 +313,11 @@ impl Journal {
         }
     }
 
-    /// A call that waited for time or for the log goes on.
-    pub(crate) fn woken(
-        &mut self,
-        page: &mut Page,
-        tid: Tid,
-        clock: Time,
-        step: u64,
-        call: CallRef,
-    ) {
+    /// Records that a call no longer waits for time or for the log.
+    fn woken(&mut self, page: &mut Page, (tid, clock, step): (Tid, Time, u64), call: CallRef) {
         let Some(seq) = self.take(call) else { return };
         let wake = TaskWake { of: Some(seq), why: None, step: Some(step), force: Flag(false) };
         self.put(page, (tid, clock), &wake);
-    }
-
-    /// An effect is about to begin.
-    pub(crate) fn effect_start(
-        &mut self,
-        page: &mut Page,
-        tid: Tid,
-        clock: Time,
-        call: CallRef,
-        attempt: u64,
-    ) {
-        let Some(seq) = self.seq_of(call) else { return };
-        let start = EffectStart { of: Some(seq), attempt: Some(attempt) };
-        self.put(page, (tid, clock), &start);
-    }
-
-    /// The work of an effect wants to find this again in its next attempt.
-    pub(crate) fn effect_checkpoint(
-        &mut self,
-        page: &mut Page,
-        (tid, clock): (Tid, Time),
-        call: CallRef,
-        (attempt, json): (u64, &str),
-    ) {
-        let Some(seq) = self.seq_of(call) else { return };
-        let value = Some(Written::Plain(json));
-        let kept = EffectCheckpoint { of: Some(seq), attempt: Some(attempt), value };
-        self.put(page, (tid, clock), &kept);
-    }
-
-    /// An attempt at an effect failed, and there will be another.
-    pub(crate) fn effect_failed(
-        &mut self,
-        page: &mut Page,
-        (tid, clock): (Tid, Time),
-        call: CallRef,
-        (attempt, error, retry_at): (u64, &TaskError, Time),
-    ) {
-        let Some(seq) = self.seq_of(call) else { return };
-        let (error, retry_at) = (error_json(error), Stamp::from_unix_nanos(retry_at.as_nanos()));
-        let failed = EffectResult {
-            of: Some(seq),
-            attempt: Some(attempt),
-            error: Some(Written::Plain(&error)),
-            retry_at: Some(Text::Safe(retry_at.as_str())),
-            ..EffectResult::default()
-        };
-        self.put(page, (tid, clock), &failed);
-    }
-
-    /// An effect has its result.
-    pub(crate) fn effect_result(
-        &mut self,
-        page: &mut Page,
-        (tid, clock, step): (Tid, Time, u64),
-        call: CallRef,
-        result: &Result<Value, TaskError>,
-        from: Giver,
-    ) {
-        let Some(seq) = self.take(call) else { return };
-        let error = error_of(result);
-        let ended = EffectResult {
-            of: Some(seq),
-            step: Some(step),
-            value: value_of(result),
-            error: error.as_deref().map(Written::Plain),
-            from: matches!(from, Giver::Parent).then_some(Text::Safe("parent")),
-            ..EffectResult::default()
-        };
-        self.put(page, (tid, clock), &ended);
-    }
-
-    /// A person answered the question of a call.
-    pub(crate) fn approval_decided(
-        &mut self,
-        page: &mut Page,
-        at: (Tid, Time, u64),
-        call: CallRef,
-        answer: &Result<Value, TaskError>,
-    ) {
-        if let Some(seq) = self.take(call) {
-            self.approval_decided_of(page, at, seq, answer);
-        }
-    }
-
-    /// Records a person's answer to the question of a call that is known by its record.
-    pub(crate) fn approval_decided_of(
-        &mut self,
-        page: &mut Page,
-        (tid, clock, step): (Tid, Time, u64),
-        seq: u64,
-        answer: &Result<Value, TaskError>,
-    ) {
-        let error = error_of(answer);
-        let decided = ApprovalDecided {
-            of: Some(seq),
-            step: Some(step),
-            value: value_of(answer),
-            error: error.as_deref().map(Written::Plain),
-            ..ApprovalDecided::default()
-        };
-        self.put(page, (tid, clock), &decided);
-    }
-
-    /// A fork may not do an effect.
-    pub(crate) fn effect_refused(
-        &mut self,
-        page: &mut Page,
-        (tid, clock): (Tid, Time),
-        of: u64,
-        name: &str,
-    ) {
-        let refused = EffectRefused { of: Some(of), name: Some(name.into()) };
-        self.put(page, (tid, clock), &refused);
-    }
-
-    /// A fork may do effects of these names.
-    pub(crate) fn effects_allowed(
-        &mut self,
-        page: &mut Page,
-        clock: Time,
-        names: &BTreeSet<String>,
-    ) {
-        let names = encode(names).unwrap_or_else(|_| "[]".into());
-        self.put(page, (Tid(1), clock), &EffectAllowed { allow: Some(record::Json(&names)) });
-    }
-
-    /// A person decided on an effect that was in doubt.
-    pub(crate) fn decided(
-        &mut self,
-        page: &mut Page,
-        (tid, clock, step): (Tid, Time, u64),
-        (of, attempt): (u64, u64),
-        decision: &Decision,
-    ) {
-        self.waiting.retain(|_, seq| *seq != of || matches!(decision, Decision::Again));
-        let result = (!matches!(decision, Decision::Again)).then(|| decision.result());
-        let error = result.as_ref().and_then(error_of);
-        let decided = EffectResult {
-            of: Some(of),
-            attempt: Some(attempt),
-            decided: Some(decision.word().into()),
-            step: result.is_some().then_some(step),
-            value: result.as_ref().and_then(value_of),
-            error: error.as_deref().map(Written::Plain),
-            ..EffectResult::default()
-        };
-        self.put(page, (tid, clock), &decided);
-    }
-
-    /// An external promise was settled.
-    pub(crate) fn settled(
-        &mut self,
-        page: &mut Page,
-        (clock, step): (Time, u64),
-        promise: Uuid,
-        result: &Result<Value, TaskError>,
-    ) {
-        let (promise, error) = (promise.to_string(), error_of(result));
-        let settled = PromiseSettled {
-            promise: Some(Text::Safe(&promise)),
-            step: Some(step),
-            value: value_of(result),
-            error: error.as_deref().map(Written::Plain),
-            ..PromiseSettled::default()
-        };
-        self.put(page, (Tid(1), clock), &settled);
-    }
-
-    /// A message came; from another run, under the key of its call.
-    pub(crate) fn message(
-        &mut self,
-        page: &mut Page,
-        (clock, step): (Time, u64),
-        (name, json): (&str, &str),
-        from: Option<&str>,
-    ) {
-        let message = Message {
-            name: Some(name.into()),
-            value: Some(Written::Plain(json)),
-            step: Some(step),
-            from: from.map(Text::Plain),
-            ..Message::default()
-        };
-        self.put(page, (Tid(1), clock), &message);
-    }
-
-    /// Somebody outside cancelled the run.
-    pub(crate) fn cancelled(&mut self, page: &mut Page, (clock, step): (Time, u64), how: Cancel) {
-        self.told(page, (Tid(1), clock, step), "cancel", matches!(how, Cancel::Forces));
-    }
-
-    /// The run is over. A failure that is not its root's own is told here: the root was cancelled for it.
-    pub(crate) fn end(&mut self, page: &mut Page, clock: Time, failure: Option<&RunFailure>) {
-        let error = match failure {
-            None | Some(RunFailure::Root(_)) => return,
-            Some(_) if self.failed => return,
-            Some(failure) => failure_error(failure),
-        };
-        let error = error_json(&error);
-        self.put(page, (Tid(1), clock), &TaskAbort { error: Some(Written::Plain(&error)) });
-    }
-
-    /// The process ends in good order.
-    pub(crate) fn shutdown(&mut self, page: &mut Page, clock: Time) {
-        self.put(page, (Tid(1), clock), &ShutdownMarker {});
     }
 
     fn write_yields(&mut self, page: &mut Page, tid: Tid, clock: Time) {
@@ -474,13 +329,210 @@ impl Journal {
     }
 
     /// Writes a record and gives its number.
-    pub(crate) fn put<R: Encode>(
-        &mut self,
-        page: &mut Page,
-        (tid, clock): (Tid, Time),
-        record: &R,
-    ) -> u64 {
+    fn put<R: Encode>(&mut self, page: &mut Page, (tid, clock): (Tid, Time), record: &R) -> u64 {
         record.write(page.line(&mut self.chain, clock, R::TYPE, tid)).end()
+    }
+}
+
+impl OwnLines<'_> {
+    fn put<R: Encode>(&mut self, tid: Tid, record: &R) {
+        self.journal.put(self.page, (tid, self.clock), record);
+    }
+
+    /// The moment of these lines.
+    pub(crate) fn clock(&self) -> Time {
+        self.clock
+    }
+
+    /// The number of the record of a call that waits for the world.
+    pub(crate) fn seq_of(&self, call: CallRef) -> Option<u64> {
+        self.journal.seq_of(call)
+    }
+
+    /// The turn of the run after which these lines come.
+    pub(crate) fn turn(&self) -> u64 {
+        self.step
+    }
+
+    /// Records that a call no longer waits for the log.
+    pub(crate) fn woken(&mut self, tid: Tid, call: CallRef) {
+        self.journal.woken(self.page, (tid, self.clock, self.step), call);
+    }
+
+    /// An effect is about to begin.
+    pub(crate) fn effect_start(&mut self, tid: Tid, call: CallRef, attempt: u64) {
+        let Some(seq) = self.journal.seq_of(call) else { return };
+        self.put(tid, &EffectStart { of: Some(seq), attempt: Some(attempt) });
+    }
+
+    /// The work of an effect wants to find this again in its next attempt.
+    pub(crate) fn effect_checkpoint(
+        &mut self,
+        tid: Tid,
+        call: CallRef,
+        (attempt, json): (u64, &str),
+    ) {
+        let Some(seq) = self.journal.seq_of(call) else { return };
+        let value = Some(Written::Plain(json));
+        self.put(tid, &EffectCheckpoint { of: Some(seq), attempt: Some(attempt), value });
+    }
+
+    /// An attempt at an effect failed, and there will be another.
+    pub(crate) fn effect_failed(
+        &mut self,
+        tid: Tid,
+        call: CallRef,
+        (attempt, error, retry_at): (u64, &TaskError, Time),
+    ) {
+        let Some(seq) = self.journal.seq_of(call) else { return };
+        let (error, retry_at) = (error_json(error), Stamp::from_unix_nanos(retry_at.as_nanos()));
+        let failed = EffectResult {
+            of: Some(seq),
+            attempt: Some(attempt),
+            error: Some(Written::Plain(&error)),
+            retry_at: Some(Text::Safe(retry_at.as_str())),
+            ..EffectResult::default()
+        };
+        self.put(tid, &failed);
+    }
+
+    /// An effect has its result.
+    pub(crate) fn effect_result(
+        &mut self,
+        tid: Tid,
+        call: CallRef,
+        result: &Result<Value, TaskError>,
+        from: Giver,
+    ) {
+        let Some(seq) = self.journal.take(call) else { return };
+        let error = error_of(result);
+        let ended = EffectResult {
+            of: Some(seq),
+            step: Some(self.step),
+            value: value_of(result),
+            error: error.as_deref().map(Written::Plain),
+            from: matches!(from, Giver::Parent).then_some(Text::Safe("parent")),
+            ..EffectResult::default()
+        };
+        self.put(tid, &ended);
+    }
+
+    /// A person answered the question of a call.
+    pub(crate) fn approval_decided(
+        &mut self,
+        tid: Tid,
+        call: CallRef,
+        answer: &Result<Value, TaskError>,
+    ) {
+        if let Some(seq) = self.journal.take(call) {
+            self.approval_decided_of(tid, seq, answer);
+        }
+    }
+
+    /// Records a person's answer to the question of a call that is known by its record.
+    pub(crate) fn approval_decided_of(
+        &mut self,
+        tid: Tid,
+        seq: u64,
+        answer: &Result<Value, TaskError>,
+    ) {
+        let error = error_of(answer);
+        let decided = ApprovalDecided {
+            of: Some(seq),
+            step: Some(self.step),
+            value: value_of(answer),
+            error: error.as_deref().map(Written::Plain),
+            ..ApprovalDecided::default()
+        };
+        self.put(tid, &decided);
+    }
+
+    /// A fork may not do an effect.
+    pub(crate) fn effect_refused(&mut self, tid: Tid, of: u64, name: &str) {
+        self.put(tid, &EffectRefused { of: Some(of), name: Some(name.into()) });
+    }
+
+    /// A fork may do effects of these names.
+    pub(crate) fn effects_allowed(&mut self, names: &BTreeSet<String>) {
+        let names = encode(names).unwrap_or_else(|_| "[]".into());
+        self.put(Tid(1), &EffectAllowed { allow: Some(record::Json(&names)) });
+    }
+
+    /// A person decided on an effect that was in doubt. It is known by its record.
+    pub(crate) fn decided(&mut self, tid: Tid, (of, attempt): (u64, u64), decision: &Decision) {
+        let is_again = matches!(decision, Decision::Again);
+        self.journal.waiting.retain(|_, seq| *seq != of || is_again);
+        let result = (!is_again).then(|| decision.result());
+        let error = result.as_ref().and_then(error_of);
+        let decided = EffectResult {
+            of: Some(of),
+            attempt: Some(attempt),
+            decided: Some(decision.word().into()),
+            step: result.is_some().then_some(self.step),
+            value: result.as_ref().and_then(value_of),
+            error: error.as_deref().map(Written::Plain),
+            ..EffectResult::default()
+        };
+        self.put(tid, &decided);
+    }
+
+    /// An external promise was settled.
+    pub(crate) fn settled(&mut self, promise: Uuid, result: &Result<Value, TaskError>) {
+        let (promise, error) = (promise.to_string(), error_of(result));
+        let settled = PromiseSettled {
+            promise: Some(Text::Safe(&promise)),
+            step: Some(self.step),
+            value: value_of(result),
+            error: error.as_deref().map(Written::Plain),
+            ..PromiseSettled::default()
+        };
+        self.put(Tid(1), &settled);
+    }
+
+    /// A message came; from another run, under the key of its call.
+    pub(crate) fn message(&mut self, (name, json): (&str, &str), from: Option<&str>) {
+        let message = Message {
+            name: Some(name.into()),
+            value: Some(Written::Plain(json)),
+            step: Some(self.step),
+            from: from.map(Text::Plain),
+            ..Message::default()
+        };
+        self.put(Tid(1), &message);
+    }
+
+    /// Records that the run was cancelled from outside.
+    pub(crate) fn cancelled(&mut self, how: Cancel) {
+        let at = (Tid(1), self.clock, self.step);
+        self.journal.told(self.page, at, "cancel", matches!(how, Cancel::Forces));
+    }
+
+    /// The run is held.
+    pub(crate) fn held(&mut self, hold: &Hold) {
+        let why = hold.why();
+        self.put(Tid(1), &hold.record(&why));
+    }
+
+    /// The run is held no longer.
+    pub(crate) fn released(&mut self, by: &str, why: Option<&str>) {
+        let released = RunReleased { by: Some(Text::Plain(by)), why: why.map(Text::Plain) };
+        self.put(Tid(1), &released);
+    }
+
+    /// Records the end of the run, if it failed by a deadlock or a limit: its root was only cancelled.
+    pub(crate) fn end(&mut self, failure: Option<&RunFailure>) {
+        let error = match failure {
+            None | Some(RunFailure::Root(_)) => return,
+            Some(_) if self.journal.failed => return,
+            Some(failure) => failure_error(failure),
+        };
+        let error = error_json(&error);
+        self.put(Tid(1), &TaskAbort { error: Some(Written::Plain(&error)) });
+    }
+
+    /// The process ends in good order.
+    pub(crate) fn shutdown(&mut self) {
+        self.put(Tid(1), &ShutdownMarker {});
     }
 }
 

@@ -4,16 +4,15 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::json;
-use tiffany_kernel::{Asked, CallId, CallRef, Completion, ErrorKind, RunId, Stage, TaskError};
+use tiffany_kernel::{Asked, CallId, CallRef, RunId, Stage, TaskError, Value};
 
-use crate::host::tell::Tell;
-use crate::runtime::{Hosted, Runtime};
+use crate::host::Host;
+use crate::runtime::hosted_runs::HostedRuns;
+use crate::runtime::parts::Parts;
 use tiffany_log::Stamp;
-use tiffany_records::activity::{Data, TaskId};
+use tiffany_records::activity::Data;
 use tiffany_records::key::Key;
-use tiffany_records::request::{
-    Approval, OpenApproval, Place, Ruling, decided_already, no_such_approval, stamped,
-};
+use tiffany_records::request::{Approval, OpenApproval, Place, Ruling, no_such_approval, stamped};
 
 /// So many decisions are remembered for those who come too late.
 const REMEMBERED: usize = 1024;
@@ -26,9 +25,33 @@ pub(crate) struct Approvals {
     decided: VecDeque<(String, Approval)>,
 }
 
+/// A question that a person has answered.
+pub(crate) struct Decided {
+    pub(crate) approval: Approval,
+    /// What the call is answered that asks it.
+    pub(crate) call: CallRef,
+    pub(crate) value: Value,
+}
+
 impl Approvals {
-    pub(crate) fn ask(&mut self, call: CallRef, asked: Asked) {
+    /// A call of a run asks a person.
+    pub(crate) fn ask(&mut self, parts: &mut Parts<'_>, call: CallRef, asked: Asked) {
+        if let Some(open) = open_approval(parts.runs, call, &asked) {
+            let OpenApproval { id, choices, deadline, .. } = &open;
+            let deadline = deadline.map(|until| Stamp::from_unix_nanos(until.as_nanos()));
+            let deadline = deadline.as_ref().map(Stamp::as_str);
+            let data = json!({ "approval": id, "choices": choices, "deadline": deadline });
+            tell_of(parts, call, open.question, data);
+        }
         self.open.insert((call.run, call.call), (call, asked));
+    }
+
+    /// A question has its answer, or nobody waits for it any more.
+    pub(crate) fn close(&mut self, host: &Host, call: CallRef) {
+        if let Some(asked) = self.withdraw(call) {
+            let waited = host.clock.now().saturating_since(asked.since);
+            host.inbox.meters.waited.approval.0.observe_time(waited);
+        }
     }
 
     /// Removes a question whose answer no task waits for any more.
@@ -58,74 +81,38 @@ impl Approvals {
     pub(crate) fn earlier(&self, id: &str) -> Option<&Approval> {
         self.decided.iter().find(|(other, _)| other == id).map(|(_, approval)| approval)
     }
-}
 
-impl Runtime {
-    /// A call of a run asks a person.
-    pub(crate) fn ask_person(&mut self, call: CallRef, asked: Asked) {
-        if let Some(open) = self.open_approval(call, &asked) {
-            let OpenApproval { id, choices, deadline, .. } = &open;
-            let deadline = deadline.map(|until| Stamp::from_unix_nanos(until.as_nanos()));
-            let deadline = deadline.as_ref().map(Stamp::as_str);
-            let data = json!({ "approval": id, "choices": choices, "deadline": deadline });
-            self.tell_of(call, open.question, data);
-        }
-        self.approvals.ask(call, asked);
+    /// The questions of the runs in memory.
+    pub(crate) fn open(&self, runs: &HostedRuns) -> impl Iterator<Item = OpenApproval> {
+        self.open.values().filter_map(|(call, asked)| open_approval(runs, *call, asked))
     }
 
-    /// A question has its answer, or nobody waits for it any more.
-    pub(crate) fn close_question(&mut self, call: CallRef) {
-        if let Some(asked) = self.approvals.withdraw(call) {
-            let waited = self.host.clock.now().saturating_since(asked.since);
-            self.host.inbox.meters.waited.approval.0.observe_time(waited);
-        }
+    /// The call of a durable run in memory that asks the question of this key.
+    pub(crate) fn asking(&self, runs: &HostedRuns, run: RunId, key: Key) -> Option<CallRef> {
+        let durable_state = runs.durable_state(run)?;
+        let named = |call: &CallRef| durable_state.name_of(*call).is_some_and(|(of, _)| of == key);
+        self.of_run(run).find(named)
     }
 
-    /// Publishes an event about a question.
-    fn tell_of(&self, call: CallRef, message: String, data: serde_json::Value) {
-        let Some(place) = self.places.get(&call.run) else { return };
-        let Hosted { run, durable_state, .. } = &*self.runs[*place];
-        let task_id = match durable_state {
-            Some(durable_state) => TaskId::Durable(durable_state.uuid()),
-            None => TaskId::Ephemeral(run.id()),
-        };
-        let (tid, ts) = (run.caller(call), self.host.clock.now());
-        let what = (Stage::AwaitingUserApproval, message);
-        self.host.hub.tell(task_id, tid, ts, what, Data::Other(data));
+    /// The call of an ephemeral run that asks the question of this id.
+    pub(crate) fn asking_ephemeral(&self, runs: &HostedRuns, approval: &str) -> Option<CallRef> {
+        let (run, call) = approval.split_once('/')?;
+        let place = (RunId(run.parse().ok()?), CallId(call.parse().ok()?));
+        runs.of(place.0).filter(|hosted| hosted.durable_state.is_none())?;
+        self.open.get(&place).map(|(call, _)| *call)
     }
 
-    /// The questions of all runs that wait for a person. In runs that are paused there may be some, too.
-    pub fn approvals(&self) -> Vec<OpenApproval> {
-        let calls = self.approvals.open.values();
-        let live = calls.filter_map(|(call, asked)| self.open_approval(*call, asked));
-        live.chain(self.shelved_approvals()).collect()
-    }
-
-    /// Decides a question, by its id. The first answer holds.
-    pub fn resolve(&mut self, approval: &str, ruling: Ruling) -> Result<Approval, TaskError> {
-        match self.rule(approval, ruling) {
-            Err(error) if error.kind() == ErrorKind::NoSuchApproval => {
-                let (tell, told) = Tell::waited_for();
-                self.tell_why_not_open(approval.into(), tell, error.clone());
-                Err(told.recv().ok().and_then(Result::err).unwrap_or(error))
-            }
-            ruled => ruled,
-        }
-    }
-
-    /// Decides a question that is in memory: one that was decided before this process started
-    /// counts as not open.
-    pub(crate) fn rule(&mut self, approval: &str, ruling: Ruling) -> Result<Approval, TaskError> {
-        let Some(call) = self.asking(approval) else {
-            return match self.approvals.earlier(approval) {
-                Some(first) => Err(decided_already(approval, first)),
-                None => self.resolve_shelved(approval, ruling),
-            };
-        };
-        let open = self.approvals.open.get(&(call.run, call.call));
-        let open = open.and_then(|(call, asked)| self.open_approval(*call, asked));
+    /// Decides the question that a call asks. The first answer holds.
+    pub(crate) fn decide(
+        &mut self,
+        parts: &mut Parts<'_>,
+        call: CallRef,
+        (approval, ruling): (&str, Ruling),
+    ) -> Result<Decided, TaskError> {
+        let open = self.open.get(&(call.run, call.call));
+        let open = open.and_then(|(call, asked)| open_approval(parts.runs, *call, asked));
         let open = open.ok_or_else(|| no_such_approval(approval))?;
-        let answer = ruling.decide(&open, self.host.clock.now())?;
+        let answer = ruling.decide(&open, parts.host.clock.now())?;
         let value = match open.run_id {
             // Who writes it down says when.
             Some(_) => answer.value()?,
@@ -133,42 +120,33 @@ impl Runtime {
         };
         let Approval { choice, by, .. } = &answer;
         let data = json!({ "approval": open.id, "decided": answer });
-        self.tell_of(call, format!("{by} said {choice}"), data);
-        self.close_question(call);
-        self.approvals.remember(open.id, answer.clone());
-        self.complete(call.run, Completion::Decided(call, Ok(value)));
-        Ok(answer)
+        tell_of(parts, call, format!("{by} said {choice}"), data);
+        self.close(parts.host, call);
+        self.remember(open.id, answer.clone());
+        Ok(Decided { approval: answer, call, value })
     }
+}
 
-    fn open_approval(&self, call: CallRef, asked: &Asked) -> Option<OpenApproval> {
-        let hosted = &self.runs[*self.places.get(&call.run)?];
-        let label = hosted.run.caller_label(call)?;
-        let (id, run, run_id) = match &hosted.durable_state {
-            Some(durable_state) => {
-                let (key, id) = durable_state.name_of(call)?;
-                (key.to_string(), key.run.to_string(), Some(id))
-            }
-            None => (format!("{}/{}", call.run.0, call.call.0), call.run.0.to_string(), None),
-        };
-        let Asked { about, payload, since, deadline } = asked;
-        let (tid, task) = (label.tid.0, label.name);
-        let place = Place { id, run, run_id, tid, task, since: *since, deadline: *deadline };
-        OpenApproval::new(about, payload.as_deref(), place).ok()
-    }
+/// Publishes an event about a question.
+fn tell_of(parts: &Parts<'_>, call: CallRef, message: String, data: serde_json::Value) {
+    let Some(hosted) = parts.runs.of(call.run) else { return };
+    let (tid, ts) = (hosted.run.caller(call), parts.host.clock.now());
+    let what = (Stage::AwaitingUserApproval, message);
+    parts.host.hub.tell(hosted.task_id(), tid, ts, what, Data::Other(data));
+}
 
-    /// The call that asked the question with this id.
-    fn asking(&self, approval: &str) -> Option<CallRef> {
-        if let Some(key) = Key::parse(approval) {
-            let run = self.live_run(key.run)?;
-            let durable_state = self.runs[*self.places.get(&run)?].durable_state.as_ref()?;
-            let named =
-                |call: &CallRef| durable_state.name_of(*call).is_some_and(|(of, _)| of == key);
-            return self.approvals.of_run(run).find(named);
+fn open_approval(runs: &HostedRuns, call: CallRef, asked: &Asked) -> Option<OpenApproval> {
+    let hosted = runs.of(call.run)?;
+    let label = hosted.run.caller_label(call)?;
+    let (id, run, run_id) = match &hosted.durable_state {
+        Some(durable_state) => {
+            let (key, id) = durable_state.name_of(call)?;
+            (key.to_string(), key.run.to_string(), Some(id))
         }
-        let (run, call) = approval.split_once('/')?;
-        let place = (RunId(run.parse().ok()?), CallId(call.parse().ok()?));
-        let is_ours = |hosted: &usize| self.runs[*hosted].durable_state.is_none();
-        self.places.get(&place.0).filter(|place| is_ours(place))?;
-        self.approvals.open.get(&place).map(|(call, _)| *call)
-    }
+        None => (format!("{}/{}", call.run.0, call.call.0), call.run.0.to_string(), None),
+    };
+    let Asked { about, payload, since, deadline } = asked;
+    let (tid, task) = (label.tid.0, label.name);
+    let place = Place { id, run, run_id, tid, task, since: *since, deadline: *deadline };
+    OpenApproval::new(about, payload.as_deref(), place).ok()
 }

@@ -1,8 +1,8 @@
 //! What keeps runs from writing faster than the disk: while too many bytes wait for it, durable runs have no turns.
 //! Others do, and so has everything else that the loop does. Runs that are held have none either.
 
-use crate::runtime::Runtime;
 use crate::runtime::durable::Durable;
+use crate::runtime::hosted_runs::Hosted;
 
 impl Durable {
     /// Looks whether the disk is behind.
@@ -16,47 +16,35 @@ impl Durable {
             );
         }
     }
-}
 
-impl Runtime {
-    /// The log has done something: it may have room for more, and nothing else to do.
-    pub(crate) fn catch_up(&mut self) {
-        let Some(durable) = &mut self.durable else { return };
-        durable.look_at_backlog(self.settings.log_settings.backlog_bytes);
-        if durable.is_behind {
-            // Then there is more to come from it.
-            return;
-        }
-        let held_back = std::mem::take(&mut durable.held_back);
-        held_back.into_iter().for_each(|place| self.take_turn(place));
-        self.hand_in();
+    /// The log has done something. If it has caught up, these runs may have their turns.
+    pub(crate) fn take_held_back(&mut self, limit: usize) -> Option<Vec<usize>> {
+        self.look_at_backlog(limit);
+        // As long as it is behind, there is more to come from it.
+        (!self.is_behind).then(|| std::mem::take(&mut self.held_back))
     }
 
     /// Whether a run has to wait with its turn: until the disk has caught up, or until the run is released.
     #[inline]
-    pub(crate) fn is_held_back(&mut self, place: usize) -> bool {
-        match &mut self.durable {
-            Some(durable) if durable.is_behind || durable.has_held => {
-                let Some(durable_state) = &self.runs[place].durable_state else { return false };
-                if durable_state.holding.error.is_some() {
-                    // It is put in line again when it is released.
-                    self.runs[place].leave_turn();
-                    return true;
-                }
-                if durable.is_behind {
-                    durable.held_back.push(place);
-                }
-                durable.is_behind
-            }
-            _ => false,
+    pub(crate) fn holds_back(&mut self, hosted: &mut Hosted, place: usize) -> bool {
+        if !self.is_behind && !self.has_held {
+            return false;
         }
+        let Some(durable_state) = &hosted.durable_state else { return false };
+        if durable_state.is_held() {
+            // It is put in line again when it is released.
+            hosted.leave_turn();
+            return true;
+        }
+        if self.is_behind {
+            self.held_back.push(place);
+        }
+        self.is_behind
     }
 
     /// A run that is gone waits for no turn.
     pub(crate) fn forget_held_back(&mut self, place: usize) {
-        if let Some(durable) = &mut self.durable {
-            durable.held_back.retain(|other| *other != place);
-        }
+        self.held_back.retain(|other| *other != place);
     }
 }
 

@@ -87,6 +87,11 @@ impl Branch {
         self.allowed.contains(name) || self.allowed.contains(ALL)
     }
 
+    /// Why the fork does not continue, if it waits for nothing but to be allowed something.
+    pub(crate) fn refusal(&self, run: Uuid) -> Option<TaskError> {
+        (!self.refused.is_empty() && self.due.is_empty()).then(|| self.error(run))
+    }
+
     fn error(&self, run: Uuid) -> TaskError {
         let mut names: Vec<&str> = self.refused.iter().map(|(_, effect)| effect.name).collect();
         names.sort_unstable();
@@ -149,7 +154,7 @@ impl Runtime {
         let durable = self.durable.as_ref()?;
         match durable.runs.get(&run)? {
             Known::Live(id) => {
-                let hosted = &self.runs[*self.places.get(id)?];
+                let hosted = self.runs.of(*id)?;
                 Some(LogEnd::of(&hosted.durable_state.as_ref()?.journal.chain))
             }
             Known::Paused(_, Some(dormant)) => Some(dormant.stand()),
@@ -194,9 +199,9 @@ impl Runtime {
         }
         let begun = durable_state.begun.entry(record).or_default();
         if !std::mem::replace(&mut begun.is_refused, true) {
-            let at = (tid, hosted.run.clock());
             let (run, name) = (durable_state.journal.run(), effect.name);
-            durable_state.journal.effect_refused(&mut durable.page, at, record, name);
+            let mut lines = durable_state.journal.lines_after(&mut durable.page, &mut hosted.run);
+            lines.effect_refused(tid, record, name);
             tracing::warn!(
                 target: "tiffany", %run, code = ErrorKind::NotAllowed.code(),
                 "fork {run} needs `{}`, which is not allowed", shown(name),
@@ -233,19 +238,6 @@ impl Runtime {
         }
     }
 
-    /// Why a run in memory does not continue: it is held, or it is a fork that waits for nothing but to be allowed something.
-    pub(crate) fn refusal(&self, run: Uuid) -> Option<TaskError> {
-        if let Some(held) = self.hold_of(run) {
-            return Some(held.clone());
-        }
-        let durable = self.durable.as_ref().filter(|durable| durable.has_forks)?;
-        let Some(Known::Live(id)) = durable.runs.get(&run) else { return None };
-        let hosted = &self.runs[*self.places.get(id)?];
-        let branch = hosted.durable_state.as_ref()?.branch.as_ref()?;
-        let is_busy = hosted.run.is_ready() || !branch.due.is_empty() || self.effects.is_busy(*id);
-        (!branch.refused.is_empty() && !is_busy).then(|| branch.error(run))
-    }
-
     /// Allows effects of a fork that goes on, and begins what it waited for. Its parent may have answers now, too.
     pub(crate) fn allow_effects(
         &mut self,
@@ -253,7 +245,7 @@ impl Runtime {
         names: &BTreeSet<String>,
     ) -> Result<(), TaskError> {
         let id = self.live(run)?;
-        let place = self.places[&id];
+        let place = self.runs.place_of_live(id);
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
         let (Some(durable_state), Some(durable)) = (&mut hosted.durable_state, &mut self.durable)
@@ -261,12 +253,8 @@ impl Runtime {
             return Err(no_fork(run));
         };
         let Some(branch) = &mut durable_state.branch else { return Err(no_fork(run)) };
-        // What happened before has to stand before it.
-        for record in hosted.run.take_records() {
-            durable_state.journal.write(&mut durable.page, record);
-        }
-        hosted.run.set_clock(now);
-        durable_state.journal.effects_allowed(&mut durable.page, hosted.run.clock(), names);
+        let mut lines = durable_state.journal.lines_now(&mut durable.page, &mut hosted.run, now);
+        lines.effects_allowed(names);
         let refused = std::mem::take(&mut branch.refused);
         self.look_at_parent_again(place);
         let branch = self.runs[place].durable_state.as_mut().and_then(|it| it.branch.as_mut());

@@ -11,9 +11,10 @@ use tiffany_kernel::{
 
 use crate::run_log::cancel::Cancel;
 use crate::run_log::journal::Journal;
+use crate::runtime::Runtime;
 use crate::runtime::durable::DurableState;
 use crate::runtime::durable_runs::{Beginning, Ended};
-use crate::runtime::{Hosted, Runtime};
+use crate::runtime::hosted_runs::Hosted;
 use tiffany_log::Chain;
 use tiffany_records::RunError;
 use tiffany_records::activity::Data;
@@ -39,7 +40,7 @@ impl Hosted {
 impl Runtime {
     /// Cancels a run that is in memory.
     pub(crate) fn cancel_run(&mut self, id: RunId) {
-        match self.durable_place(id) {
+        match self.runs.durable_place(id) {
             Some(place) => self.cancel_durable(place),
             None => self.with_run(id, Run::cancel_all),
         }
@@ -55,17 +56,18 @@ impl Runtime {
             return;
         }
         let how = hosted.next_cancel();
-        let Some(durable) = &mut self.durable else { return };
-        let step = hosted.write_records(&mut durable.page);
-        hosted.run.set_clock(now);
-        let clock = hosted.run.clock();
-        let Some(durable_state) = &mut hosted.durable_state else { return };
-        durable_state.journal.cancelled(&mut durable.page, (clock, step), how);
+        let (Some(durable_state), Some(durable)) = (&mut hosted.durable_state, &mut self.durable)
+        else {
+            return;
+        };
+        let mut lines = durable_state.journal.lines_now(&mut durable.page, &mut hosted.run, now);
+        lines.cancelled(how);
+        let turn = lines.turn();
         let uuid = durable_state.uuid();
         let is_first = !durable_state.is_cancelled();
         match how {
             Cancel::Unwinds => {
-                durable_state.holding.cancelled_at.get_or_insert(step);
+                durable_state.holding.cancelled_at.get_or_insert(turn);
                 hosted.run.cancel_all();
                 if is_first {
                     self.make_room(place);
@@ -97,11 +99,12 @@ impl Runtime {
         let error = forced_end(&named, TaskLabel { tid: Tid(1), name: None, spawned_at });
         let durable = self.durable_mut();
         let mut journal = Journal::new(chain);
-        journal.cancelled(&mut durable.page, (clock, AT_THE_END), Cancel::Forces);
-        for tid in left {
+        journal.lines_without_turn(&mut durable.page, clock).cancelled(Cancel::Forces);
+        let ends = left.into_iter().map(|tid| {
             let kind = RecordKind::Cancelled((tid == Tid(1)).then(|| error.clone()));
-            journal.write(&mut durable.page, Record { tid, clock, step: AT_THE_END, kind });
-        }
+            Record { tid, clock, step: AT_THE_END, kind }
+        });
+        journal.write_all(&mut durable.page, ends);
         durable.page.batch.finish(&journal.chain);
         self.hand_in();
         self.durable_mut().log.catch_up().map_err(log_failed)?;
@@ -115,7 +118,7 @@ impl Runtime {
         let time = clock.saturating_since(decoded.beginning.started);
         let meters = &self.host.inbox.meters;
         meters.runs.of(&decoded.beginning.function).ended(outcome.as_ref().err(), time);
-        self.activity_ends(uuid.into(), outcome.as_ref().err());
+        self.feed.run_ends(&self.host, uuid.into(), outcome.as_ref().err());
         let parent = decoded.forks.last().map(|fork| Parent { run: fork.parent, at: fork.at });
         let beginning = Beginning::read(&decoded.beginning, function);
         let ended = Box::new(Ended { beginning, outcome });
@@ -129,7 +132,7 @@ impl Runtime {
         let message = format!("the end of the run was forced while it had {left}");
         tracing::warn!(target: "tiffany", run = %uuid, "{message}");
         let data = Data::Log { level: LogLevel::Warn, step: None };
-        self.tell_activity(uuid.into(), None, (Stage::Log, message), data);
+        self.feed.tell(&self.host, (uuid.into(), None), (Stage::Log, message), data);
     }
 }
 

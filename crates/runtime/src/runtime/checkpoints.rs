@@ -3,37 +3,31 @@
 use tiffany_kernel::CallRef;
 
 use crate::host::checkpoint::Receipt;
-use crate::runtime::Runtime;
 use crate::runtime::commit::AfterCommit;
+use crate::runtime::parts::Parts;
+use crate::runtime::steps::Effects;
 
-impl Runtime {
-    /// How many checkpoints of steps came too late so far: after their attempt's timeout, or when
-    /// no task waited for the step any more.
-    pub fn late_checkpoints(&self) -> u64 {
-        self.effects.late_checkpoints
-    }
-
+impl Effects {
     /// The work of a step wants this to be kept.
     pub(crate) fn keep_checkpoint(
         &mut self,
-        call: CallRef,
-        number: u64,
-        json: String,
+        parts: &mut Parts<'_>,
+        (call, number): (CallRef, u64),
+        json: &str,
         receipt: Receipt,
     ) {
-        if !self.effects.keep(call, number, &json) {
-            self.effects.late_checkpoints += 1;
+        if !self.keep(call, number, json) {
+            self.late_checkpoints += 1;
             return receipt.refuse_as_late();
         }
-        let is_durable = self.write_effect(call, |journal, page, (tid, clock, _)| {
-            journal.effect_checkpoint(page, (tid, clock), call, (number, &json));
+        let is_durable = parts.write(call, |lines, tid| {
+            lines.effect_checkpoint(tid, call, (number, json));
         });
-        match &mut self.durable {
+        match &mut parts.durable {
             Some(durable) if is_durable => {
-                durable.after_commit.push(AfterCommit::Checkpoint(receipt))
+                durable.after_commit.push(AfterCommit::Checkpoint(receipt));
             }
             _ => receipt.accept(),
         }
-        self.hand_in();
     }
 }

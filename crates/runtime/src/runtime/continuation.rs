@@ -54,7 +54,8 @@ impl Runtime {
                 return;
             };
             let json = value.borrow::<Json>().map_or("null", |json| &json.0);
-            durable_state.journal.message(&mut durable.page, (now, 0), (&name, json), None);
+            let mut lines = durable_state.journal.lines_without_turn(&mut durable.page, now);
+            lines.message((&name, json), None);
             hosted.run.complete(Completion::Message(name, value));
         }
         self.empty_outbox(place);

@@ -1,38 +1,48 @@
 //! Steps that must not be done twice and were cut off: whether they happened is for a person to say.
 
-use tiffany_kernel::{CallRef, Completion};
+use tiffany_kernel::{CallRef, TaskError, Value};
 
 use crate::host::attempt::Kind;
 use crate::metrics::meters::AttemptOutcome;
-use crate::runtime::Runtime;
-use crate::runtime::steps::State;
+use crate::runtime::hosted_runs::HostedRuns;
+use crate::runtime::parts::Parts;
+use crate::runtime::steps::{Effects, State};
 use tiffany_records::request::{Decision, Doubt};
 
-impl Runtime {
+/// The effect of a person's decision.
+pub(crate) enum Ruled {
+    /// No such step waits for one.
+    Unknown,
+    /// The step is tried again.
+    Again,
+    /// Its task is to be told this.
+    Answered(CallRef, Result<Value, TaskError>),
+}
+
+impl Effects {
     /// A step that was cut off waits for a person, if it is one that does.
-    pub(crate) fn hold_in_doubt(&mut self, call: CallRef) -> bool {
-        let Some(step) = self.effects.steps.get(&call) else { return false };
+    pub(crate) fn hold_in_doubt(&mut self, parts: &mut Parts<'_>, call: CallRef) -> bool {
+        let Some(step) = self.steps.get(&call) else { return false };
         let (holds, queue) = (step.work.holds_in_doubt, step.queue);
         if holds {
-            self.count_cut_off(call, AttemptOutcome::InDoubt);
-            self.effects.attempt_over(call);
-            if let Some(step) = self.effects.steps.get_mut(&call) {
+            self.count_cut_off(parts, call, AttemptOutcome::InDoubt);
+            self.attempt_over(call);
+            if let Some(step) = self.steps.get_mut(&call) {
                 step.state = State::InDoubt;
             }
-            self.serve_waiting(queue);
+            self.serve_waiting(parts, queue);
         }
         holds
     }
 
     /// The steps that wait for a person.
-    pub(crate) fn steps_in_doubt(&self) -> impl Iterator<Item = Doubt> {
-        let steps = self.effects.steps.iter();
+    pub(crate) fn in_doubt(&self, runs: &HostedRuns) -> impl Iterator<Item = Doubt> {
+        let steps = self.steps.iter();
         let in_doubt = steps.filter(|(_, step)| matches!(step.state, State::InDoubt));
         in_doubt.filter_map(|(call, step)| {
-            let durable_state = self.runs[*self.places.get(&call.run)?].durable_state.as_ref()?;
             Some(Doubt {
                 key: step.key.to_string(),
-                run: durable_state.journal.run(),
+                run: runs.durable_state(call.run)?.uuid(),
                 step: step.work.name.to_owned(),
                 attempt: step.attempt,
                 waits: true,
@@ -40,46 +50,48 @@ impl Runtime {
         })
     }
 
-    /// A person has decided. `false`: no such step waits for that.
-    pub(crate) fn decide_step(&mut self, key: &str, decision: &Decision) -> bool {
-        let mut steps = self.effects.steps.iter();
+    /// A person has decided.
+    pub(crate) fn decide(
+        &mut self,
+        parts: &mut Parts<'_>,
+        key: &str,
+        decision: &Decision,
+    ) -> Ruled {
+        let mut steps = self.steps.iter();
         let found =
             steps.find(|(_, step)| matches!(step.state, State::InDoubt) && *step.key == *key);
         let Some((call, attempt)) = found.map(|(call, step)| (*call, step.attempt)) else {
-            return false;
+            return Ruled::Unknown;
         };
-        self.write_effect(call, |journal, page, (tid, clock, step)| {
-            if let Some(seq) = journal.seq_of(call) {
-                journal.decided(page, (tid, clock, step), (seq, attempt), decision);
-            }
-        });
+        write_decision(parts, (call, attempt), decision);
         match decision {
-            Decision::Again => self.queue_up(call),
+            Decision::Again => {
+                self.queue_up(parts, call);
+                Ruled::Again
+            }
             decided => {
-                self.effects.steps.remove(&call);
-                self.complete(call.run, Completion::Call(call, decided.result()));
+                self.steps.remove(&call);
+                Ruled::Answered(call, decided.result())
             }
         }
-        true
     }
 
     /// The process ends in good order: attempts that have not begun never will, and the log says so where that matters.
-    pub(crate) fn take_back_steps(&mut self) {
-        let steps = self.effects.steps.iter().filter(|(_, step)| step.state.is_out());
-        let calls: Vec<CallRef> = steps.map(|(call, _)| *call).collect();
-        for call in calls {
-            let Some(step) = self.effects.steps.get(&call) else { continue };
-            let (attempt, kind) = (step.attempt, step.work.kind);
+    pub(crate) fn take_back(&mut self, parts: &mut Parts<'_>) {
+        for (call, step) in self.steps.iter().filter(|(_, step)| step.state.is_out()) {
             let with_nobody = matches!(step.state, State::Uncommitted);
-            let never_began = self.host.abort_work(call).is_some() || with_nobody;
-            if never_began && kind == Kind::AtMostOnce {
-                self.write_effect(call, |journal, page, (tid, clock, step)| {
-                    if let Some(seq) = journal.seq_of(call) {
-                        let again = Decision::Again;
-                        journal.decided(page, (tid, clock, step), (seq, attempt), &again);
-                    }
-                });
+            let never_began = parts.host.abort_work(*call).is_some() || with_nobody;
+            if never_began && step.work.kind == Kind::AtMostOnce {
+                write_decision(parts, (*call, step.attempt), &Decision::Again);
             }
         }
     }
+}
+
+fn write_decision(parts: &mut Parts<'_>, (call, attempt): (CallRef, u64), decision: &Decision) {
+    parts.write(call, |lines, tid| {
+        if let Some(seq) = lines.seq_of(call) {
+            lines.decided(tid, (seq, attempt), decision);
+        }
+    });
 }

@@ -27,7 +27,6 @@ use crate::runtime::durable_runs::{Beginning, Ending, Known};
 use crate::runtime::failed_log::FailedLog;
 use crate::runtime::known_runs::KnownRuns;
 use crate::runtime::memory_gauge::MemoryGauge;
-use crate::runtime::post::Post;
 use crate::runtime::run_list::FinishedRuns;
 use crate::watchdog::Watched;
 use tiffany_log::{
@@ -70,7 +69,6 @@ pub(crate) struct Durable {
     /// By which other processes ask, and who keeps the rules about old runs; dropped before the log is closed.
     listening: Option<Listening>,
     keeping: Option<Background>,
-    pub(crate) post: Post,
 }
 
 /// The durable side of one run.
@@ -103,7 +101,12 @@ pub(crate) struct DurableState {
 impl DurableState {
     /// Whether its code was interrupted in the middle of a turn, so that it can continue only from its log.
     pub(crate) fn is_broken(&self) -> bool {
-        self.holding.is_broken
+        self.journal.is_interrupted()
+    }
+
+    /// Whether a person or a limit holds it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.holding.error.is_some()
     }
 
     /// The run's identity.
@@ -212,7 +215,6 @@ impl Runtime {
             has_held: false,
             listening,
             keeping: None,
-            post: Post::default(),
         });
         for (uuid, error) in recovery.refused {
             let durable = self.durable_mut();
@@ -226,7 +228,7 @@ impl Runtime {
             target: "tiffany", dir = %self.durable_mut().root.display(), live = live.len(), over,
             "log opened",
         );
-        self.durable_mut().post.begin();
+        self.post.close();
         live.sort_by_key(|(uuid, _)| *uuid);
         if inline.is_none() {
             self.hold_marked(&mut live);
@@ -284,7 +286,8 @@ impl Runtime {
 
     /// Says in every unfinished run's log that the process ended in good order, and closes the log.
     pub(crate) fn close_log(&mut self) {
-        self.take_back_steps();
+        let (steps, mut parts) = self.steps();
+        steps.take_back(&mut parts);
         let Some(mut durable) = self.durable.take() else { return };
         drop(durable.listening.take());
         if let Some(keeping) = durable.keeping.take() {
@@ -293,14 +296,12 @@ impl Runtime {
             drop(keeping);
         }
         let clock = self.host.clock.now();
-        for (_, hosted) in self.runs.iter_mut() {
+        for hosted in self.runs.iter_mut() {
             if let Some(durable_state) = &mut hosted.durable_state
                 && !durable_state.is_over
             {
-                for record in hosted.run.take_records() {
-                    durable_state.journal.write(&mut durable.page, record);
-                }
-                durable_state.journal.shutdown(&mut durable.page, clock);
+                let (page, run) = (&mut durable.page, &mut hosted.run);
+                durable_state.journal.lines_now(page, run, clock).shutdown();
             }
         }
         durable.log.submit(&mut durable.page.batch, &self.host.clock);

@@ -179,7 +179,7 @@ impl Runtime {
         };
         let data = Data::Instruction { id: id.into(), function: function.into() };
         let told = (Stage::ReceivedInstruction, function.to_owned());
-        self.tell_activity(uuid.into(), None, told, data);
+        self.feed.tell(&self.host, (uuid.into(), None), told, data);
         let run = self.add_run(root.coroutine, config, Some(Box::new(durable_state)), clock);
         self.durable_mut().runs.insert(uuid, Known::Live(run));
         self.host.inbox.meters.started_durable.add(1);
@@ -196,7 +196,7 @@ impl Runtime {
     ) -> Result<(), RunError> {
         let known = match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
             Some(Known::Live(run)) => {
-                let durable_state = self.runs[self.places[run]].durable_state.as_ref();
+                let durable_state = self.runs.durable_state(*run);
                 durable_state.map(|durable_state| durable_state.beginning.clone())
             }
             Some(Known::Over(_, Some(ended))) => Some(ended.beginning.clone()),
@@ -262,7 +262,7 @@ impl Runtime {
 
     /// The value of a run that is over or ending, as JSON.
     pub(crate) fn outcome_of(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
-        if let Some(told) = self.told(uuid) {
+        if let Some(told) = self.view().told(uuid) {
             return told.clone();
         }
         let Some(durable) = &mut self.durable else { return Err(no_log()) };
@@ -271,7 +271,7 @@ impl Runtime {
             Some(Known::Over(_, None)) => durable.read_outcome(uuid),
             Some(Known::Removed) => Err(RunError::Failed(run_removed(uuid))),
             _ => {
-                let why = self.live(uuid).err().or_else(|| self.refusal(uuid));
+                let why = self.live(uuid).err().or_else(|| self.view().refusal(uuid));
                 Err(RunError::Failed(why.unwrap_or_else(no_log_here)))
             }
         }
@@ -284,12 +284,11 @@ impl Runtime {
     }
 
     pub(crate) fn end_durable(&mut self, id: RunId) {
-        let Some(place) = self.places.get(&id) else { return };
-        let Some(durable_state) = &self.runs[*place].durable_state else { return };
+        let Some(durable_state) = self.runs.durable_state(id) else { return };
         let (uuid, beginning) = (durable_state.journal.run(), durable_state.beginning.clone());
         let (started, parent) = (durable_state.earlier.since, durable_state.parent());
         let stand = LogEnd::of(&durable_state.journal.chain);
-        let told = self.told(uuid).cloned();
+        let told = self.view().told(uuid).cloned();
         let outcome = self.end_run(id).map(json_of);
         let outcome = told.unwrap_or(outcome);
         self.note_over((uuid, stand), (started, parent), Box::new(Ended { beginning, outcome }));
@@ -302,8 +301,9 @@ impl Runtime {
         origin: (Time, Option<Parent>),
         ended: Box<Ended>,
     ) {
-        self.keep_finished(uuid, origin, &ended);
+        let now = self.host.clock.now();
         let durable = self.durable_mut();
+        durable.keep_finished(uuid, origin, now, &ended);
         durable.runs.insert(uuid, Known::Over(stand, Some(ended)));
         durable.ended.push_back(uuid);
         if durable.ended.len() > LATELY
@@ -316,8 +316,7 @@ impl Runtime {
 
     /// The outcome of a run is fixed and safe, and tasks of it are left.
     pub(crate) fn tell_ending(&mut self, id: RunId) {
-        let Some(place) = self.places.get(&id) else { return };
-        let hosted = &mut self.runs[*place];
+        let Some(hosted) = self.runs.of_mut(id) else { return };
         let (Some(durable_state), Some(outcome)) =
             (&mut hosted.durable_state, hosted.run.fixed_outcome())
         else {
@@ -335,14 +334,8 @@ impl Runtime {
             let told =
                 (Stage::Log, format!("the run failed, and its tasks are cancelled: {error}"));
             let data = Data::Log { level: LogLevel::Error, step: None };
-            self.tell_activity(uuid.into(), None, told, data);
+            self.feed.tell(&self.host, (uuid.into(), None), told, data);
         }
-    }
-
-    /// The outcome of a run that is ending, once it may be told.
-    fn told(&self, uuid: Uuid) -> Option<&Result<Arc<str>, RunError>> {
-        let Some(Known::Live(id)) = self.durable.as_ref()?.runs.get(&uuid) else { return None };
-        self.runs[*self.places.get(id)?].durable_state.as_ref()?.told()
     }
 
     /// The run of this id, if there is one.
@@ -363,7 +356,7 @@ impl Runtime {
     pub(crate) fn open_promises(&self) -> Vec<(Uuid, Uuid)> {
         let open = self.host.inbox.promises().open().collect::<Vec<_>>().into_iter();
         open.filter_map(|(promise, run)| {
-            let durable_state = self.runs[*self.places.get(&run)?].durable_state.as_ref()?;
+            let durable_state = self.runs.durable_state(run)?;
             Some((durable_state.journal.run(), promise))
         })
         .collect()
@@ -379,8 +372,8 @@ impl Runtime {
     /// Whether a run is known here and its outcome is not: it is neither over, nor ending, nor paused.
     pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
         let known = self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid));
-        let goes_on = matches!(known, Some(Known::Live(_))) && self.told(uuid).is_none();
-        goes_on && self.refusal(uuid).is_none()
+        let goes_on = matches!(known, Some(Known::Live(_))) && self.view().told(uuid).is_none();
+        goes_on && self.view().refusal(uuid).is_none()
     }
 }
 

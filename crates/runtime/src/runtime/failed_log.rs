@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::control::offline::Offline;
 use crate::host::tell::Tell;
-use crate::runtime::Runtime;
 use crate::runtime::durable::Durable;
 use crate::runtime::run_list::no_thread;
 use tiffany_log::Disk;
@@ -16,35 +15,31 @@ use tiffany_records::request::Request;
 /// The thread that looks at the files. It ends with this.
 pub(crate) struct FailedLog(Sender<(Request, Tell)>);
 
-impl Runtime {
+impl Durable {
     /// Answers by the files if the log has failed and this is about what the log has. Otherwise both are given back.
     pub(crate) fn ask_failed_log(
         &mut self,
         request: Request,
         tell: Tell,
     ) -> Option<(Request, Tell)> {
-        let failed = |durable: &&mut Durable| durable.failed.is_some();
-        let Some(durable) = self.durable.as_mut().filter(failed) else {
-            return Some((request, tell));
-        };
-        if !request.looks_at_log() {
+        if self.failed.is_none() || !request.looks_at_log() {
             return Some((request, tell));
         }
-        if durable.log.is_inline() {
-            let looked = Offline::look(Arc::clone(&durable.disk), &durable.root);
+        if self.log.is_inline() {
+            let looked = Offline::look(Arc::clone(&self.disk), &self.root);
             tell.tell(looked.and_then(|mut log| log.ask(request)));
             return None;
         }
-        if durable.failed_log.is_none() {
-            match FailedLog::start(Arc::clone(&durable.disk), durable.root.clone()) {
-                Ok(thread) => durable.failed_log = Some(thread),
+        if self.failed_log.is_none() {
+            match FailedLog::start(Arc::clone(&self.disk), self.root.clone()) {
+                Ok(thread) => self.failed_log = Some(thread),
                 Err(error) => {
                     tell.tell(Err(no_thread("a look at the log", &error)));
                     return None;
                 }
             }
         }
-        if let Some(FailedLog(asks)) = &durable.failed_log {
+        if let Some(FailedLog(asks)) = &self.failed_log {
             // If the thread is gone, dropping the request tells the client so.
             drop(asks.send((request, tell)));
         }

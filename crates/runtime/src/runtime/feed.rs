@@ -9,7 +9,8 @@ use crate::activity::hub::Hub;
 use crate::activity::hub::data_of;
 use crate::activity::settings::Settings;
 use crate::activity::state::{Clean, Draft, State, TurnDraft};
-use crate::runtime::Runtime;
+use crate::host::Host;
+use crate::runtime::hosted_runs::{Hosted, HostedRuns};
 use tiffany_records::RunError;
 use tiffany_records::activity::{Data, TaskId};
 use tiffany_records::redact::Redactions;
@@ -26,6 +27,9 @@ pub(crate) struct Feed {
     spare: Vec<Vec<Event>>,
     /// What the hub wanted when that was last looked at.
     heeded: u64,
+    /// What runs tell at least. If that is everything, it is kept here for the test kit.
+    wanted: Events,
+    pub(crate) kept: Vec<Event>,
     /// Runs are tried out, and nobody is told.
     pub(crate) is_muted: bool,
 }
@@ -156,39 +160,33 @@ fn notable(kind: EventKind) -> Option<(Stage, Cow<'static, str>, Data)> {
     })
 }
 
-impl Runtime {
-    /// The events of all runs of this runtime, for those who want to watch. If it has no log, they are kept from the first time on that this is asked.
-    pub fn activity(&self) -> Hub {
-        self.host.hub.wake();
-        self.host.hub.clone()
+impl Feed {
+    /// For a runtime whose runs tell at least these events.
+    pub(crate) fn new(wanted: Events) -> Feed {
+        Feed { wanted, ..Feed::default() }
     }
 
     /// Looks whether somebody wants other events than before.
     #[inline]
-    pub(crate) fn heed_watchers(&mut self) {
-        if self.host.hub.changes() != self.feed.heeded {
-            self.heed_changes();
+    pub(crate) fn heed_watchers(&mut self, host: &Host, runs: &mut HostedRuns) {
+        if host.hub.changes() != self.heeded {
+            self.heed_changes(host, runs);
         }
     }
 
     #[cold]
-    fn heed_changes(&mut self) {
-        self.feed.heeded = self.host.hub.changes();
-        let places: Vec<usize> = self.runs.iter().map(|(place, _)| place).collect();
-        for place in places {
-            self.heed_for(place);
-        }
+    fn heed_changes(&mut self, host: &Host, runs: &mut HostedRuns) {
+        self.heeded = host.hub.changes();
+        runs.iter_mut().for_each(|hosted| self.heed_for(host, hosted));
     }
 
     /// Lets a run tell what is wanted of it.
-    pub(crate) fn heed_for(&mut self, place: usize) {
-        let hosted = &mut self.runs[place];
+    pub(crate) fn heed_for(&self, host: &Host, hosted: &mut Hosted) {
         let id = hosted.run.id();
-        let wanted = self.settings.events.max(self.host.tracer.wants(id));
-        let task_id = hosted.task_id();
-        let watched = match self.host.hub.is_awake() {
+        let wanted = self.wanted.max(host.tracer.wants(id));
+        let watched = match host.hub.is_awake() {
             false => Events::Off,
-            true if self.host.hub.0.state.lock().wants_turns(task_id) => Events::Turns,
+            true if host.hub.0.state.lock().wants_turns(hosted.task_id()) => Events::Turns,
             true => Events::Tasks,
         };
         let wanted = wanted.max(watched);
@@ -198,67 +196,62 @@ impl Runtime {
     }
 
     /// Tells what a run left in its outbox.
-    pub(crate) fn tell_events(&mut self, place: usize) {
-        let run = &mut self.runs[place].run;
-        if !run.has_events() {
+    pub(crate) fn tell_events(&mut self, host: &Host, hosted: &mut Hosted) {
+        if !hosted.run.has_events() {
             return;
         }
-        let events = self.feed.take(run);
-        if self.host.tracer.is_on() {
-            events.iter().for_each(|event| self.host.tracer.event(event));
+        let mut events = self.take(&mut hosted.run);
+        if host.tracer.is_on() {
+            events.iter().for_each(|event| host.tracer.event(event));
         }
-        if self.settings.events == Events::All {
-            self.events.extend(events.iter().cloned());
+        if self.wanted == Events::All {
+            self.kept.extend(events.iter().cloned());
         }
-        let task_id = self.runs[place].task_id();
-        let has_orders = self.runs[place].run.has_orders();
-        let mut events = events;
-        if !self.host.hub.is_awake() {
+        if !host.hub.is_awake() {
             events.clear();
         }
-        let now = self.host.clock.now();
-        self.feed.add(&self.host.hub, task_id, Some(now), events);
+        self.add(&host.hub, hosted.task_id(), Some(host.clock.now()), events);
         // What a step shows comes after what was shown before it began.
-        self.feed.hand_over(&self.host.hub, has_orders);
+        self.hand_over(&host.hub, hosted.run.has_orders());
     }
 
     /// Tells something of a run or of a task of it.
-    pub(crate) fn tell_activity(
+    pub(crate) fn tell(
         &mut self,
-        task_id: TaskId,
-        tid: Option<Tid>,
+        host: &Host,
+        (task_id, tid): (TaskId, Option<Tid>),
         what: (Stage, impl Into<Cow<'static, str>>),
         data: Data,
     ) {
-        if self.host.hub.is_awake() && !self.feed.is_muted {
-            self.feed.hand_over(&self.host.hub, true);
-            self.host.hub.tell(task_id, tid, self.host.clock.now(), what, data);
+        if host.hub.is_awake() && !self.is_muted {
+            self.hand_over(&host.hub, true);
+            host.hub.tell(task_id, tid, host.clock.now(), what, data);
         }
     }
 
     /// Tells something that happened then, because the run that it happened to is brought back.
-    pub(crate) fn tell_ghost_activity(
+    pub(crate) fn tell_ghost(
         &mut self,
-        task_id: TaskId,
-        ts: Time,
+        host: &Host,
+        (task_id, ts): (TaskId, Time),
         (stage, message): (Stage, impl Into<Cow<'static, str>>),
         data: Data,
     ) {
-        if self.host.hub.is_awake() && !self.feed.is_muted {
-            self.feed.hand_over(&self.host.hub, true);
-            let hub = &self.host.hub.0;
+        if host.hub.is_awake() && !self.is_muted {
+            self.hand_over(&host.hub, true);
+            let hub = &host.hub.0;
             let message = message.into();
             let draft = Draft { ts, tid: None, stage, message, data, ghost: true };
             let draft = draft.cleaned(hub.rules.as_deref());
             let mut state = hub.state.lock();
             state.begin_run(task_id);
             state.add(&hub.settings, task_id, draft);
-            self.host.hub.cry(state);
+            host.hub.cry(state);
         }
     }
 
     /// A run is over, and what came of it is safe.
-    pub(crate) fn activity_ends(&mut self, task_id: TaskId, error: Option<&RunError>) {
+    pub(crate) fn run_ends(&mut self, host: &Host, task_id: TaskId, error: Option<&RunError>) {
         let (stage, message, data) = match error {
             None => (Stage::Completed, String::new(), Data::None),
             Some(error) => {
@@ -267,9 +260,9 @@ impl Runtime {
                 (stage, error.to_string(), Data::Error { code: error.code().into() })
             }
         };
-        self.tell_activity(task_id, None, (stage, message), data);
-        if self.host.hub.is_awake() {
-            self.host.hub.0.state.lock().end_run(task_id);
+        self.tell(host, (task_id, None), (stage, message), data);
+        if host.hub.is_awake() {
+            host.hub.0.state.lock().end_run(task_id);
         }
     }
 }

@@ -5,22 +5,22 @@
 use crate::run_log::hold::Hold;
 use crate::run_log::hold::HoldState;
 use crate::run_log::hold::held;
-use crate::run_log::hold::not_held;
-use tiffany_kernel::{ErrorKind, LogLevel, RunId, Stage, TaskError, Time, Uuid};
+use tiffany_kernel::{LogLevel, RunId, Stage, TaskError, Uuid};
 
 use crate::program::run_limits::{Overrun, RunLimits, Usage};
 use crate::run_log::cancel::Cancel;
 use crate::run_log::dormant_run::DormantRun;
 use crate::runtime::Runtime;
-use crate::runtime::durable::Durable;
+use crate::runtime::durable::{Durable, DurableState};
 use crate::runtime::durable_runs::Known;
+use crate::runtime::hosted_runs::Hosted;
 use crate::watchdog::{StuckTask, TurnLimit};
 use tiffany_log::{
     Chain, CurrentTurn, LogError, LongTurn, RunEntry, RunFile, RunReader, mark_turn, marked_turn,
     unmark_turn,
 };
 use tiffany_records::activity::Data;
-use tiffany_records::errors::{log_failed, no_such_run, run_over, run_removed};
+use tiffany_records::errors::log_failed;
 use tiffany_records::record::Record;
 use tiffany_records::value::Json;
 
@@ -105,14 +105,12 @@ impl Runtime {
     pub(crate) fn hold_live(&mut self, place: usize, hold: &Hold) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
-        let (Some(durable_state), Some(durable)) = (&hosted.durable_state, &mut self.durable)
+        let (Some(durable_state), Some(durable)) = (&mut hosted.durable_state, &mut self.durable)
         else {
             return;
         };
         let uuid = durable_state.uuid();
-        hosted.write_records(&mut durable.page);
-        let Some(durable_state) = &mut hosted.durable_state else { return };
-        durable_state.journal.held(&mut durable.page, now, hold);
+        durable_state.journal.lines_now(&mut durable.page, &mut hosted.run, now).held(hold);
         let error = held(uuid, &hold.why());
         durable_state.holding.error = Some(error.clone());
         durable_state.holding.is_by_limit = hold.is_limit();
@@ -128,7 +126,7 @@ impl Runtime {
         let hosted = &mut self.runs[place];
         drop((hosted.run.take_records(), hosted.run.take_orders()));
         if let Some(durable_state) = &mut hosted.durable_state {
-            durable_state.holding.is_broken = true;
+            durable_state.journal.interrupt();
         }
         self.hold_live(place, hold);
     }
@@ -143,14 +141,10 @@ impl Runtime {
         let (meant, hold) = self.interrupted_turn();
         self.hold_broken(place, &hold);
         // The turn that was meant ended just before: this run has done nothing wrong.
+        let why = "the turn that was interrupted had just ended";
         if meant != Some(id)
-            && let Some(uuid) =
-                self.runs[place].durable_state.as_ref().map(|durable_state| durable_state.uuid())
-            && let Err(error) = self.release_run(
-                uuid,
-                "tiffany",
-                Some("the turn that was interrupted had just ended"),
-            )
+            && let Some(uuid) = self.runs.durable_state(id).map(DurableState::uuid)
+            && let Err(error) = self.release_live(place, ("tiffany", Some(why)))
         {
             tracing::warn!(target: "tiffany", run = %uuid, "{error}");
         }
@@ -242,86 +236,23 @@ impl Runtime {
         let dormant = self.durable_mut().keep_dormant(chain, &decoded);
         match &decoded.hold.held {
             Some(why) => self.keep_held(uuid, dormant, held(uuid, why)),
-            None => self.hold_shelved(uuid, dormant, hold),
+            None => self.hold_dormant(uuid, dormant, hold),
         }
     }
 
     fn tell_held(&mut self, uuid: Uuid, error: &TaskError) {
         self.warn_paused(uuid, error);
         let data = Data::Log { level: LogLevel::Error, step: None };
-        self.tell_activity(uuid.into(), None, (Stage::Log, error.to_string()), data);
+        self.feed.tell(&self.host, (uuid.into(), None), (Stage::Log, error.to_string()), data);
     }
 
-    /// Why a run in memory is held, if it is.
-    pub(crate) fn hold_of(&self, uuid: Uuid) -> Option<&TaskError> {
-        let durable = self.durable.as_ref().filter(|durable| durable.has_held)?;
-        let Some(Known::Live(id)) = durable.runs.get(&uuid) else { return None };
-        let durable_state = self.runs[*self.places.get(id)?].durable_state.as_ref()?;
-        durable_state.holding.error.as_ref()
-    }
-
-    /// Holds a run for a person.
-    pub(crate) fn hold_run(&mut self, uuid: Uuid, hold: &Hold) -> Result<(), TaskError> {
-        let clock = self.host.clock.now();
-        if let Ok(id) = self.live(uuid) {
-            let place = self.places[&id];
-            if self.hold_of(uuid).is_none() {
-                self.hold_live(place, hold);
-            }
-            return Ok(());
-        }
-        let durable = self.durable_mut();
-        match durable.runs.get_mut(&uuid) {
-            Some(Known::Paused(error, Some(dormant))) => {
-                if error.kind() != ErrorKind::RunHeld {
-                    dormant.hold(&mut durable.page, clock, hold);
-                    *error = held(uuid, &hold.why());
-                }
-                Ok(())
-            }
-            Some(Known::Paused(error, None)) => Err(error.clone()),
-            Some(Known::Removed) => Err(run_removed(uuid)),
-            Some(_) => Err(run_over(uuid)),
-            None => Err(no_such_run(uuid)),
-        }
-    }
-
-    /// Lets a run that is held continue.
-    pub(crate) fn release_run(
-        &mut self,
-        uuid: Uuid,
-        by: &str,
-        why: Option<&str>,
-    ) -> Result<(), TaskError> {
-        let clock = self.host.clock.now();
-        if let Ok(id) = self.live(uuid) {
-            if self.hold_of(uuid).is_none() {
-                return Err(not_held(uuid));
-            }
-            let place = self.places[&id];
-            return self.release_live(place, clock, (by, why));
-        }
-        let durable = self.durable_mut();
-        let chain = match durable.runs.get_mut(&uuid) {
-            Some(Known::Paused(error, Some(dormant))) if error.kind() == ErrorKind::RunHeld => {
-                dormant.release(&mut durable.page, clock, (by, why));
-                dormant.chain().clone()
-            }
-            Some(Known::Paused(..)) => return Err(not_held(uuid)),
-            Some(Known::Removed) => return Err(run_removed(uuid)),
-            Some(_) => return Err(run_over(uuid)),
-            None => return Err(no_such_run(uuid)),
-        };
-        self.bring_back_from_log(uuid, chain);
-        Ok(())
-    }
-
-    fn release_live(
+    /// Lets a run in memory continue.
+    pub(crate) fn release_live(
         &mut self,
         place: usize,
-        clock: Time,
         (by, why): (&str, Option<&str>),
     ) -> Result<(), TaskError> {
+        let clock = self.host.clock.now();
         let id = self.runs[place].run.id();
         let busy = self.effects.attempts(id, clock);
         let hosted = &mut self.runs[place];
@@ -330,12 +261,12 @@ impl Runtime {
             return Ok(());
         };
         let uuid = durable_state.uuid();
-        if durable_state.holding.is_broken && !busy.is_empty() {
+        if durable_state.is_broken() && !busy.is_empty() {
             return Err(still_busy(uuid, &busy));
         }
-        durable_state.journal.released(&mut durable.page, clock, by, why);
         // What the run does next happens now, and not when it was held.
-        hosted.run.set_clock(clock);
+        let (page, run) = (&mut durable.page, &mut hosted.run);
+        durable_state.journal.lines_now(page, run, clock).released(by, why);
         durable_state.holding.error = None;
         let counts = std::mem::take(&mut durable_state.holding.is_by_limit);
         durable_state.holding.releases =
@@ -343,9 +274,9 @@ impl Runtime {
         if let Some(watched) = &self.watched {
             watched.double_turns(id, durable_state.holding.releases);
         }
-        if !durable_state.holding.is_broken {
-            let parked = self.effects.parked_by_hold(id);
-            parked.into_iter().for_each(|call| self.queue_up(call));
+        if !durable_state.is_broken() {
+            let (steps, mut parts) = self.steps();
+            steps.queue_parked(&mut parts, id);
             self.line_up(place);
             return Ok(());
         }
@@ -363,18 +294,8 @@ impl Runtime {
         self.bring_back_from_log(uuid, chain);
     }
 
-    /// Whether a run in memory is held.
-    pub(crate) fn is_run_held(&self, run: RunId) -> bool {
-        let has_held = self.durable.as_ref().is_some_and(|durable| durable.has_held);
-        has_held
-            && self.places.get(&run).is_some_and(|place| {
-                let durable_state = self.runs[*place].durable_state.as_ref();
-                durable_state.is_some_and(|durable_state| durable_state.holding.error.is_some())
-            })
-    }
-
     /// Replays a run whose last records may not be in its file yet.
-    fn bring_back_from_log(&mut self, uuid: Uuid, chain: Chain) {
+    pub(crate) fn bring_back_from_log(&mut self, uuid: Uuid, chain: Chain) {
         self.hand_in();
         if let Err(error) = self.durable_mut().log.catch_up() {
             return self.pause(uuid, log_failed(error), None);
@@ -383,75 +304,32 @@ impl Runtime {
         self.bring_back(uuid, chain, &|durable| durable.read_whole(&whole));
     }
 
-    /// Cancels a run that is held, which releases it; or ends it, if it was cancelled before. `false`: it is not held.
-    pub(crate) fn cancel_held(&mut self, uuid: Uuid) -> Result<bool, TaskError> {
+    /// Cancels a run in memory that is held, which releases it; or ends it, if it was cancelled before. `false`: it is to be
+    /// cancelled like one that isn't held.
+    pub(crate) fn cancel_held(&mut self, place: usize) -> Result<bool, TaskError> {
         let clock = self.host.clock.now();
-        if let Ok(id) = self.live(uuid) {
-            let place = self.places[&id];
-            let Some(durable_state) = &mut self.runs[place].durable_state else { return Ok(false) };
-            let is_broken = durable_state.holding.is_broken;
-            if durable_state.holding.error.is_none() {
-                return Ok(false);
-            }
-            if is_broken && durable_state.is_cancelled() {
-                let chain = durable_state.journal.chain.clone();
-                self.forget_steps(id);
-                self.end_trial(id, None);
-                return self.force_end_of_log(uuid, chain).map(|()| true);
-            }
-            if is_broken {
-                // As with any cancel, the run does not wait for its steps: what they give comes too late.
-                self.forget_steps(id);
-                let Some(durable_state) = &mut self.runs[place].durable_state else {
-                    return Ok(false);
-                };
-                // Recorded before it is replayed, so that no limit stops the replay.
-                let Some(durable) = &mut self.durable else { return Ok(false) };
-                durable_state.journal.cancelled(&mut durable.page, (clock, 0), Cancel::Unwinds);
-            }
-            self.release_live(place, clock, ("cancel", None))?;
-            return Ok(is_broken);
-        }
-        let durable = self.durable_mut();
-        let is_held = matches!(
-            durable.runs.get(&uuid),
-            Some(Known::Paused(error, _)) if error.kind() == ErrorKind::RunHeld
-        );
-        if !is_held {
-            return Ok(false);
-        }
-        if let Some(chain) = durable.cancelled_dormant(uuid)? {
+        let id = self.runs[place].run.id();
+        let Some(durable_state) = &self.runs[place].durable_state else { return Ok(false) };
+        let is_broken = durable_state.is_broken();
+        if is_broken && durable_state.is_cancelled() {
+            let (uuid, chain) = (durable_state.uuid(), durable_state.journal.chain.clone());
+            self.forget_steps(id);
+            self.end_trial(id, None);
             return self.force_end_of_log(uuid, chain).map(|()| true);
         }
-        let chain = match durable.runs.get_mut(&uuid) {
-            Some(Known::Paused(error, Some(dormant))) if error.kind() == ErrorKind::RunHeld => {
-                dormant.cancel(&mut durable.page, clock);
-                dormant.release(&mut durable.page, clock, ("cancel", None));
-                dormant.chain().clone()
-            }
-            _ => return Ok(false),
-        };
-        self.bring_back_from_log(uuid, chain);
-        Ok(true)
-    }
-
-    /// An error if a run in memory has too many unread messages for another one.
-    pub(crate) fn refuse_message(&mut self, place: usize, json: &str) -> Result<(), TaskError> {
-        let Some(limits) = self.settings.run_limits else { return Ok(()) };
-        let hosted = &mut self.runs[place];
-        let (run, Some(durable_state)) = (&hosted.run, &mut hosted.durable_state) else {
-            return Ok(());
-        };
-        let (uuid, bytes) = (durable_state.uuid(), &mut durable_state.holding.message_bytes);
-        let most = limits.message_bytes.map_or(usize::MAX, |most| most as usize);
-        limits.refuse_message(uuid, json.len(), run.unread_count(), || {
-            if bytes.saturating_add(json.len()) > most {
-                *bytes = run.unread().map(json_len).sum();
-            }
-            *bytes
-        })?;
-        *bytes = bytes.saturating_add(json.len());
-        Ok(())
+        if is_broken {
+            // As with any cancel, the run does not wait for its steps: what they give comes too late.
+            self.forget_steps(id);
+            let Hosted { run, durable_state, .. } = &mut self.runs[place];
+            let (Some(durable_state), Some(durable)) = (durable_state, &mut self.durable) else {
+                return Ok(false);
+            };
+            // Recorded before it is replayed, so that no limit stops the replay.
+            let mut lines = durable_state.journal.lines_now(&mut durable.page, run, clock);
+            lines.cancelled(Cancel::Unwinds);
+        }
+        self.release_live(place, ("cancel", None))?;
+        Ok(is_broken)
     }
 
     /// Whether a run that was left unfinished is to be held instead of being replayed, by its log or by a limit.
@@ -474,12 +352,12 @@ impl Runtime {
         let limits = limits.filter(|_| !state.is_cancelled);
         let overrun = limits.and_then(|limits| limits.overrun(usage, state.releases));
         let Some(overrun) = overrun else { return false };
-        self.hold_shelved(uuid, DormantRun::bare(chain.clone()), &Hold::Limit(overrun));
+        self.hold_dormant(uuid, DormantRun::bare(chain.clone()), &Hold::Limit(overrun));
         true
     }
 
     /// Holds a run that is not in memory, and records that.
-    pub(crate) fn hold_shelved(&mut self, uuid: Uuid, mut dormant: Box<DormantRun>, hold: &Hold) {
+    pub(crate) fn hold_dormant(&mut self, uuid: Uuid, mut dormant: Box<DormantRun>, hold: &Hold) {
         let clock = self.host.clock.now();
         dormant.hold(&mut self.durable_mut().page, clock, hold);
         self.keep_held(uuid, dormant, held(uuid, &hold.why()));
@@ -490,6 +368,29 @@ impl Runtime {
     pub(crate) fn keep_held(&mut self, uuid: Uuid, dormant: Box<DormantRun>, error: TaskError) {
         self.tell_held(uuid, &error);
         self.durable_mut().runs.insert(uuid, Known::Paused(error, Some(dormant)));
+    }
+}
+
+impl Hosted {
+    /// An error if a durable run has too many unread messages for another one.
+    pub(crate) fn refuse_message(
+        &mut self,
+        limits: Option<&RunLimits>,
+        json: &str,
+    ) -> Result<(), TaskError> {
+        let (Some(limits), Some(durable_state)) = (limits, &mut self.durable_state) else {
+            return Ok(());
+        };
+        let (uuid, bytes) = (durable_state.uuid(), &mut durable_state.holding.message_bytes);
+        let most = limits.message_bytes.map_or(usize::MAX, |most| most as usize);
+        limits.refuse_message(uuid, json.len(), self.run.unread_count(), || {
+            if bytes.saturating_add(json.len()) > most {
+                *bytes = self.run.unread().map(json_len).sum();
+            }
+            *bytes
+        })?;
+        *bytes = bytes.saturating_add(json.len());
+        Ok(())
     }
 }
 

@@ -92,7 +92,7 @@ impl KnownRuns {
     }
 
     /// Does something with them until it gives an answer.
-    pub(crate) fn find_shelved<R>(
+    pub(crate) fn find_dormant<R>(
         &mut self,
         mut act: impl FnMut(Uuid, &mut DormantRun) -> Option<R>,
     ) -> Option<R> {

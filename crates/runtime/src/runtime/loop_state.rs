@@ -4,39 +4,29 @@ use tiffany_kernel::Census;
 
 use crate::host::Workers;
 use crate::metrics::loop_state::Standing;
-use crate::runtime::Runtime;
-use tiffany_records::metrics::Snapshot;
+use crate::runtime::durable::Durable;
+use crate::runtime::run_list::RunsView;
 
-impl Runtime {
-    /// What it has counted and measured so far.
-    pub fn metrics(&self) -> Snapshot {
-        self.measure();
-        self.host.inbox.meters.read()
-    }
-
-    /// Says how it stands, for those who read the metrics.
-    pub(crate) fn measure(&self) {
+impl RunsView<'_> {
+    /// How the loop stands, for those who read the metrics.
+    pub(crate) fn standing(self) -> Standing {
         let mut census = Census::default();
-        self.runs.iter().for_each(|(_, hosted)| hosted.run.count(&mut census));
+        self.runs.iter().for_each(|hosted| hosted.run.count(&mut census));
         let (pool_threads, pool_waiting) = match &self.host.workers {
             Workers::Threads(pools) => pools.load(),
             Workers::Inline(_) => (0, 0),
         };
-        self.host.inbox.meters.tell(Standing {
+        Standing {
             census,
-            ready_runs: self.runs_in_line(),
-            ephemeral: self
-                .runs
-                .iter()
-                .filter(|(_, hosted)| hosted.durable_state.is_none())
-                .count(),
+            ready_runs: self.runs.in_line(),
+            ephemeral: self.runs.iter().filter(|hosted| hosted.durable_state.is_none()).count(),
             promises: self.host.inbox.promises().open().count(),
             pool_threads,
             pool_waiting,
-            slots: self.effects.slot_usage(),
-            effects: self.effects.states(),
-            queues: self.effects.queue_lengths(),
-            log: self.durable.as_ref().map(|durable| durable.standing()),
-        });
+            slots: self.steps.slot_usage(),
+            effects: self.steps.states(),
+            queues: self.steps.queue_lengths(),
+            log: self.durable.map(Durable::standing),
+        }
     }
 }

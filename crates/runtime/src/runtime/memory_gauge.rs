@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 
 use tiffany_kernel::RunId;
 
-use crate::runtime::Runtime;
-
 /// How often the process is looked at, at most.
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Growth that makes it worth finding out whose it is.
@@ -175,16 +173,6 @@ impl MemoryGauge {
             *self.charges.entry(run).or_default() += share(growth, part, all);
         }
         self.settled = now;
-    }
-}
-
-impl Runtime {
-    /// Finds out what a round has added to the process's memory.
-    #[cold]
-    pub(crate) fn measure_round(&mut self, place: usize) {
-        let run = self.runs[place].run.id();
-        let memory = self.memory.as_mut();
-        self.measures_rounds = memory.is_some_and(|memory| memory.round_ended(run));
     }
 }
 

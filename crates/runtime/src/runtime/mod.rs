@@ -1,6 +1,8 @@
 //! The runtime: hosts around the kernel, and the one loop that drives both. `runtime/runs.rs` takes runs in and forgets them.
 
+pub(crate) mod api;
 pub(crate) mod approvals;
+pub(crate) mod asked_runs;
 pub(crate) mod backpressure;
 pub(crate) mod branch;
 pub(crate) mod builder;
@@ -17,10 +19,12 @@ pub(crate) mod failed_log;
 pub(crate) mod feed;
 pub(crate) mod forks;
 pub(crate) mod hold;
+pub(crate) mod hosted_runs;
 pub(crate) mod known_runs;
 pub(crate) mod loop_state;
 pub(crate) mod memory_gauge;
-pub(crate) mod orders;
+pub(crate) mod outbox;
+pub(crate) mod parts;
 pub(crate) mod post;
 pub(crate) mod removal;
 pub(crate) mod requests;
@@ -33,9 +37,8 @@ pub(crate) mod service;
 pub(crate) mod snapshots;
 pub(crate) mod step_queue;
 pub(crate) mod steps;
-pub(crate) mod survey;
+pub(crate) mod told;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -43,10 +46,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slab::Slab;
-use tiffany_kernel::{
-    BoxCoroutine, Completion, ErrorKind, Event, Run, RunId, TaskError, Time, Value,
-};
+use tiffany_kernel::{BoxCoroutine, Completion, ErrorKind, Run, RunId, TaskError, Time, Value};
 
 use crate::calls::call::wrong_type;
 use crate::calls::context;
@@ -60,10 +60,14 @@ use crate::host::{Host, Workers};
 use crate::metrics::stretch::Stretch;
 use crate::runtime::approvals::Approvals;
 use crate::runtime::builder::Builder;
-use crate::runtime::durable::{Durable, DurableState};
+use crate::runtime::durable::Durable;
 use crate::runtime::feed::Feed;
+use crate::runtime::hosted_runs::HostedRuns;
 use crate::runtime::memory_gauge::MemoryGauge;
-use crate::runtime::steps::Effects;
+use crate::runtime::parts::Parts;
+use crate::runtime::post::Post;
+use crate::runtime::run_list::RunsView;
+use crate::runtime::steps::{Answered, Effects};
 use crate::watchdog::Watched;
 use tiffany_log::CurrentTurn;
 use tiffany_records::RunError;
@@ -93,22 +97,12 @@ pub struct Runtime {
     pub(crate) host: Rc<Host>,
     pub(crate) settings: Builder,
     pub(crate) watched: Option<Arc<Watched>>,
-    /// Each in a box, so that the list does not move them when it grows, nor keep room for as many again.
-    pub(crate) runs: Slab<Box<Hosted>>,
-    pub(crate) places: BTreeMap<RunId, usize>,
+    pub(crate) runs: HostedRuns,
     pub(crate) durable: Option<Durable>,
     /// Steps that are not over, of all runs.
     pub(crate) effects: Effects,
     /// Questions that no person has answered, of all runs.
     pub(crate) approvals: Approvals,
-    /// Runs with ready tasks, in the order of their turns. The next one has a place of its own, because
-    /// nearly always there is just one run.
-    next: Option<usize>,
-    turns: VecDeque<usize>,
-    /// When each run with timers wants to be looked at.
-    deadlines: BTreeSet<(Time, usize)>,
-    /// Runs that have stopped moving since they were last looked at for a deadlock.
-    stalled: BTreeSet<RunId>,
     /// The run that is being stepped through by hand.
     stepping: Option<usize>,
     turns_since_poll: usize,
@@ -118,24 +112,12 @@ pub struct Runtime {
     pub(crate) measures_rounds: bool,
     /// Where the next process finds out in whose turn this one died.
     pub(crate) current_turn: Option<CurrentTurn>,
-    letters: Vec<LoopMessage>,
+    messages: Vec<LoopMessage>,
     ready: Vec<Ready>,
-    pub(crate) events: Vec<Event>,
+    /// Messages between runs that can't be delivered yet.
+    pub(crate) post: Post,
     /// What is on its way to those who watch.
     pub(crate) feed: Feed,
-}
-
-/// A run in its runtime.
-pub(crate) struct Hosted {
-    pub(crate) run: Run,
-    /// What there is to a durable one.
-    pub(crate) durable_state: Option<Box<DurableState>>,
-    /// Its clock when it came here.
-    since: Time,
-    /// It has its turn, or is in the line for it.
-    in_line: bool,
-    /// Its deadline, as the runtime's list has it.
-    armed: Option<Time>,
 }
 
 /// A run that was started, and the type of its root's value.
@@ -173,24 +155,19 @@ impl Runtime {
             host: Rc::new(host),
             effects: Effects::new(&settings),
             approvals: Approvals::default(),
+            post: Post::new(&settings),
+            feed: Feed::new(settings.events),
             settings,
-            runs: Slab::new(),
-            places: BTreeMap::new(),
+            runs: HostedRuns::default(),
             durable: None,
-            next: None,
-            turns: VecDeque::new(),
-            deadlines: BTreeSet::new(),
-            stalled: BTreeSet::new(),
             stepping: None,
             turns_since_poll: 0,
             stretch: Stretch::new(),
             memory: None,
             measures_rounds: false,
             current_turn: None,
-            letters: Vec::new(),
+            messages: Vec::new(),
             ready: Vec::new(),
-            events: Vec::new(),
-            feed: Feed::default(),
         }
     }
 
@@ -251,7 +228,7 @@ impl Runtime {
     /// Drives all runs until this one is finished, and returns its value.
     #[track_caller]
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
-        if !self.places.contains_key(&run.id) {
+        if !self.runs.has(run.id) {
             return Err(runs::unknown_run(run.id));
         }
         self.drive_until(Location::caller(), |runtime| runtime.is_over(run.id))?;
@@ -279,7 +256,7 @@ impl Runtime {
         self.stretch.begin();
         while !is_over(self) {
             self.collect()?;
-            match self.next_run() {
+            match self.runs.take_next() {
                 Some(run) if self.is_held_back(run) => {}
                 Some(run) => self.round(run),
                 // The last thing that was waited for may have been the log.
@@ -310,14 +287,9 @@ impl Runtime {
         }
     }
 
-    /// How many runs wait for a turn.
-    pub(crate) fn runs_in_line(&self) -> usize {
-        self.turns.len() + usize::from(self.next.is_some())
-    }
-
     /// Whether no run is ready and no message has arrived.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.next.is_none() && !self.host.inbox.has_mail()
+        !self.runs.has_next() && !self.host.inbox.has_mail()
     }
 
     /// Gives one task one turn, for the test kit's single steps. `false`: no task is ready.
@@ -336,7 +308,7 @@ impl Runtime {
             if self.collect().and_then(|()| self.poll_descriptors(Some(Duration::ZERO))).is_err() {
                 return false;
             }
-            let Some(place) = self.next_run() else {
+            let Some(place) = self.runs.take_next() else {
                 if self.check_deadlocks() {
                     continue;
                 }
@@ -355,7 +327,7 @@ impl Runtime {
 
     /// When the next timer is due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let runs = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let runs = self.runs.next_deadline();
         runs.into_iter().chain(self.effects.next_deadline()).min()
     }
 
@@ -375,7 +347,7 @@ impl Runtime {
         let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         loop {
             self.collect()?;
-            if let Some(place) = self.next_run() {
+            if let Some(place) = self.runs.take_next() {
                 if !self.is_held_back(place) {
                     self.round(place);
                 }
@@ -400,7 +372,7 @@ impl Runtime {
     }
 
     pub(crate) fn run_of(&self, id: RunId) -> Option<&Run> {
-        self.places.get(&id).map(|place| &self.runs[*place].run)
+        self.runs.of(id).map(|hosted| &hosted.run)
     }
 
     /// The time of a round if the clock is virtual; a system clock is read only by calls that need it.
@@ -414,7 +386,7 @@ impl Runtime {
     /// Takes completions: messages from other threads, then due timers, then descriptors.
     pub(crate) fn collect(&mut self) -> Result<(), RunError> {
         self.host.process.end_if_forked();
-        self.heed_watchers();
+        self.feed.heed_watchers(&self.host, &mut self.runs);
         if self.host.inbox.has_mail() {
             self.read_messages();
             self.hand_in_held();
@@ -422,11 +394,11 @@ impl Runtime {
                 return Err(error.into());
             }
         }
-        if !self.deadlines.is_empty() {
+        if self.runs.next_deadline().is_some() {
             self.fire_timers();
         }
         if self.effects.next_deadline().is_some() {
-            self.fire_effects();
+            self.fire_steps();
             self.hand_in_held();
         }
         if let Workers::Inline(_) = self.host.workers {
@@ -445,7 +417,7 @@ impl Runtime {
     pub(crate) fn round(&mut self, place: usize) {
         let now = self.given_time();
         // With another run in line, this one has a single round; alone it has turns until the next poll.
-        let is_brief = self.next.is_some() || self.measures_rounds;
+        let is_brief = self.runs.has_next() || self.measures_rounds;
         let turns = if is_brief { 1 } else { TURNS_PER_POLL };
         if self.measures_rounds {
             self.memory.iter_mut().for_each(|memory| memory.round_begins());
@@ -464,7 +436,8 @@ impl Runtime {
             turn.ends();
         }
         if self.measures_rounds {
-            self.measure_round(place);
+            let (run, memory) = (self.runs[place].run.id(), self.memory.as_mut());
+            self.measures_rounds = memory.is_some_and(|memory| memory.round_ended(run));
         }
         match context::with(|context| context.interrupted.take()) {
             false => self.after_turns(place),
@@ -476,13 +449,14 @@ impl Runtime {
     #[inline]
     fn after_turns(&mut self, place: usize) {
         let hosted = &mut self.runs[place];
-        hosted.in_line = false;
+        hosted.leave_turn();
         if hosted.run.has_outbox() {
             self.empty_outbox(place);
         }
         let run = &self.runs[place].run;
         if !run.is_ready() {
-            self.stalled.insert(run.id());
+            let id = run.id();
+            self.runs.stall(id);
         }
         self.line_up(place);
         if let Some(durable_state) = &self.runs[place].durable_state {
@@ -493,67 +467,48 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn empty_outbox(&mut self, place: usize) {
-        let id = self.runs[place].run.id();
-        self.tell_events(place);
-        if self.runs[place].durable_state.is_some() {
-            return self.empty_durable_outbox(place);
-        }
-        for order in self.runs[place].run.take_orders() {
-            self.execute(id, order);
-        }
-    }
-
-    /// The run whose turn is next.
-    #[inline]
-    pub(crate) fn next_run(&mut self) -> Option<usize> {
-        match self.next.take() {
-            Some(place) => {
-                self.next = self.turns.pop_front();
-                Some(place)
-            }
-            None => None,
-        }
-    }
-
     /// Puts a run in line for a turn if one of its tasks is ready, and puts its deadline in the list.
     #[inline]
     pub(crate) fn line_up(&mut self, place: usize) {
-        let hosted = &mut self.runs[place];
-        if hosted.run.is_ready() && !hosted.in_line {
-            hosted.in_line = true;
-            self.take_turn(place);
-        }
-        let hosted = &mut self.runs[place];
-        let deadline = hosted.run.next_deadline();
-        if deadline != hosted.armed {
-            let armed = std::mem::replace(&mut hosted.armed, deadline);
-            if let Some(armed) = armed {
-                self.deadlines.remove(&(armed, place));
-            }
-            if let Some(deadline) = deadline {
-                self.deadlines.insert((deadline, place));
-            }
-        }
+        self.runs.line_up(place);
     }
 
-    /// Puts a run at the end of the line.
+    /// What can be seen of its runs.
+    pub(crate) fn view(&self) -> RunsView<'_> {
+        let durable = self.durable.as_ref();
+        RunsView { host: &self.host, runs: &self.runs, steps: &self.effects, durable }
+    }
+
+    /// Says how it stands, for those who read the metrics.
+    pub(crate) fn measure(&self) {
+        self.host.inbox.meters.tell(self.view().standing());
+    }
+
+    /// Whether a run has to wait with its turn: until the disk has caught up, or until the run is released.
     #[inline]
-    pub(crate) fn take_turn(&mut self, place: usize) {
-        match self.next {
-            None => self.next = Some(place),
-            Some(_) => self.turns.push_back(place),
+    pub(crate) fn is_held_back(&mut self, place: usize) -> bool {
+        match &mut self.durable {
+            Some(durable) => durable.holds_back(&mut self.runs[place], place),
+            None => false,
         }
     }
 
-    /// Takes a run out of the line. A finished run can still be in line, with finished tasks in its queue.
-    #[cold]
-    fn leave_line(&mut self, place: usize) {
-        self.forget_held_back(place);
-        self.turns.retain(|other| *other != place);
-        if self.next == Some(place) {
-            self.next = self.turns.pop_front();
-        }
+    /// The steps, and what they are lent.
+    pub(crate) fn steps(&mut self) -> (&mut Effects, Parts<'_>) {
+        let (durable, feed) = (self.durable.as_mut(), &mut self.feed);
+        (&mut self.effects, Parts { host: &self.host, runs: &mut self.runs, durable, feed })
+    }
+
+    /// The messages between runs, and what is lent to deliver them.
+    pub(crate) fn post(&mut self) -> (&mut Post, Parts<'_>) {
+        let (durable, feed) = (self.durable.as_mut(), &mut self.feed);
+        (&mut self.post, Parts { host: &self.host, runs: &mut self.runs, durable, feed })
+    }
+
+    /// The questions to people, and what they are lent.
+    pub(crate) fn questions(&mut self) -> (&mut Approvals, Parts<'_>) {
+        let (durable, feed) = (self.durable.as_mut(), &mut self.feed);
+        (&mut self.approvals, Parts { host: &self.host, runs: &mut self.runs, durable, feed })
     }
 
     /// Waits for the next completion when no task is ready, unless none can come.
@@ -618,7 +573,7 @@ impl Runtime {
     }
 
     fn effects_running(&self) -> bool {
-        let all: usize = self.runs.iter().map(|(_, hosted)| hosted.run.effects()).sum();
+        let all: usize = self.runs.iter().map(|hosted| hosted.run.effects()).sum();
         all > self.effects.parked()
     }
 
@@ -626,8 +581,8 @@ impl Runtime {
     /// read first, so things move again.
     fn check_deadlocks(&mut self) -> bool {
         let mut moved = false;
-        for id in std::mem::take(&mut self.stalled) {
-            let Some(place) = self.places.get(&id).copied() else { continue };
+        for id in self.runs.take_stalled() {
+            let Some(place) = self.runs.place(id) else { continue };
             let (inbox, mut mail) = (&self.host.inbox, false);
             moved |= self.runs[place].run.check_deadlock(|| {
                 mail = inbox.has_mail();
@@ -635,7 +590,7 @@ impl Runtime {
             });
             if mail {
                 moved = true;
-                self.stalled.insert(id);
+                self.runs.stall(id);
             }
             self.empty_outbox(place);
             self.line_up(place);
@@ -676,10 +631,10 @@ impl Runtime {
     }
 
     pub(crate) fn read_messages(&mut self) {
-        let mut letters = std::mem::take(&mut self.letters);
-        self.host.inbox.read(&mut letters);
-        for letter in letters.drain(..) {
-            match letter {
+        let mut messages = std::mem::take(&mut self.messages);
+        self.host.inbox.read(&mut messages);
+        for message in messages.drain(..) {
+            match message {
                 LoopMessage::Wake(task) => self.complete(task.run, Completion::Wake(task)),
                 LoopMessage::Settle(run, uuid, remote) => {
                     self.complete(run, Completion::Settle(uuid, remote()));
@@ -688,10 +643,14 @@ impl Runtime {
                     self.complete(call.run, Completion::Call(call, remote()));
                 }
                 LoopMessage::Attempted(call, number, tried, slot) => {
-                    self.attempted(call, number, tried, slot);
+                    let (steps, mut parts) = self.steps();
+                    let answered = steps.attempted(&mut parts, (call, number), tried, slot);
+                    self.answer_step(answered);
                 }
-                LoopMessage::Checkpoint(call, number, json, answer) => {
-                    self.keep_checkpoint(call, number, json, answer);
+                LoopMessage::Checkpoint(call, number, json, receipt) => {
+                    let (steps, mut parts) = self.steps();
+                    steps.keep_checkpoint(&mut parts, (call, number), &json, receipt);
+                    self.hand_in_held();
                 }
                 LoopMessage::Cancel(run) => self.cancel_run(run),
                 LoopMessage::Release(release) => {
@@ -701,37 +660,58 @@ impl Runtime {
                 LoopMessage::ClientRequest(request, tell) => self.serve_client(request, tell),
                 LoopMessage::Logged(notice) => self.logged(notice),
                 LoopMessage::Measure => self.measure(),
-                LoopMessage::GivenUp(run) => drop(self.stalled.insert(run)),
+                LoopMessage::GivenUp(run) => self.runs.stall(run),
             }
         }
-        self.letters = letters;
+        self.messages = messages;
+    }
+
+    /// Tells a task what came of its step, and lets others of its queue begin.
+    fn answer_step(&mut self, answered: Option<Answered>) {
+        if let Some(Answered { call, result, queue }) = answered {
+            self.complete(call.run, Completion::Call(call, result));
+            let (steps, mut parts) = self.steps();
+            steps.serve_waiting(&mut parts, queue);
+        }
+    }
+
+    /// Does what is due for steps.
+    fn fire_steps(&mut self) {
+        let now = self.follow_wall_clock();
+        while let Some(due) = self.effects.take_due(now) {
+            let (steps, mut parts) = self.steps();
+            let answered = steps.fire(&mut parts, due, now);
+            self.answer_step(answered);
+        }
+        self.hand_in();
     }
 
     fn fire_timers(&mut self) {
         let now = self.follow_wall_clock();
-        while let Some((deadline, place)) = self.deadlines.first().copied()
-            && deadline <= now
-        {
+        while let Some(deadline) = self.runs.fire_timer(now) {
             let late = now.saturating_since(deadline);
             self.host.inbox.meters.timer_late.0.observe_time(late);
-            self.runs[place].run.advance(now);
-            self.line_up(place);
         }
     }
 
     pub(crate) fn complete(&mut self, id: RunId, completion: Completion) {
-        match self.durable_place(id) {
-            Some(place) => self.tell(place, completion),
-            None => self.with_run(id, |run| run.complete(completion)),
+        let Some(place) = self.runs.durable_place(id) else {
+            return self.runs.with(id, |run| run.complete(completion));
+        };
+        let (now, hosted) = (self.host.clock.now(), &mut self.runs[place]);
+        let Some(durable) = &mut self.durable else { return };
+        if hosted.tell(&mut durable.page, now, completion) {
+            // A run that goes on writes more, which shares a sync with this.
+            if !hosted.run.is_ready() {
+                self.empty_outbox(place);
+            }
+            self.line_up(place);
         }
     }
 
     /// Does something to a run, which may make it ready or change its timers.
     pub(crate) fn with_run(&mut self, id: RunId, act: impl FnOnce(&mut Run)) {
-        if let Some(place) = self.places.get(&id).copied() {
-            act(&mut self.runs[place].run);
-            self.line_up(place);
-        }
+        self.runs.with(id, act);
     }
 
     pub(crate) fn is_over(&self, id: RunId) -> bool {
@@ -748,8 +728,8 @@ impl Drop for Runtime {
         // Unfinished tasks first: what they hold is given back to the port.
         self.runs.clear();
         context::with(|context| {
-            for id in self.places.keys() {
-                context.live_runs.borrow_mut().remove(id);
+            for id in self.runs.ids() {
+                context.live_runs.borrow_mut().remove(&id);
             }
             context.shrink();
         });

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use tiffany_kernel::{TaskError, Uuid};
+use tiffany_kernel::{TaskError, Time, Uuid};
 use tiffany_log::LogFiles;
 use tiffany_records::errors::{log_failed, no_such_run, not_over, read_too_early, run_removed};
 
 use crate::control::catalogue::Job;
-use crate::runtime::Runtime;
-use crate::runtime::durable::{Durable, no_log_here};
+use crate::runtime::durable::Durable;
 use crate::runtime::durable_runs::Known;
+use crate::runtime::run_list::RunsView;
 use tiffany_records::key::{LogEnd, Received};
 use tiffany_records::request::Answer;
 use tiffany_records::retention::{NeededRuns, Remains, parent_of};
@@ -35,39 +35,42 @@ impl Durable {
         needed.check(run)?;
         Ok(stand)
     }
-}
 
-impl Runtime {
     /// Removes runs that are over. Their identities stay known.
-    pub(crate) fn remove_runs(&mut self, runs: &[Uuid]) -> Vec<Result<(), TaskError>> {
-        let needed = self.needed_by_forks();
-        let durable = self.durable_mut();
+    pub(crate) fn remove_runs(
+        &mut self,
+        runs: &[Uuid],
+        needed: &NeededRuns,
+    ) -> Vec<Result<(), TaskError>> {
         let mut remove = |run: &Uuid| {
-            durable.at_rest(*run, &needed)?;
-            durable.page.batch.remove(*run);
-            durable.runs.insert(*run, Known::Removed);
+            self.at_rest(*run, needed)?;
+            self.page.batch.remove(*run);
+            self.runs.insert(*run, Known::Removed);
             Ok(())
         };
         let each: Vec<_> = runs.iter().map(&mut remove).collect();
         let removed = || runs.iter().zip(&each).filter(|(_, each)| each.is_ok());
-        durable.finished_runs.tell(|| Job::Removed(removed().map(|(run, _)| *run).collect()));
+        self.finished_runs.tell(|| Job::Removed(removed().map(|(run, _)| *run).collect()));
         each
     }
 
     /// Writes runs anew that are over: only this is left of them.
-    pub(crate) fn compact_runs(&mut self, all: &[Remains]) -> Vec<Result<(), TaskError>> {
-        let (needed, now) = (self.needed_by_forks(), self.host.clock.now());
-        let durable = self.durable_mut();
+    pub(crate) fn compact_runs(
+        &mut self,
+        all: &[Remains],
+        needed: &NeededRuns,
+        now: Time,
+    ) -> Vec<Result<(), TaskError>> {
         let mut compact = |remains: &Remains| {
             let run = remains.run;
-            let stand = durable.at_rest(run, &needed)?;
+            let stand = self.at_rest(run, needed)?;
             if stand != remains.stand {
                 return Err(read_too_early(run));
             }
             let mut received = Received::of_keys(&remains.received);
-            received.retain(|sender| durable.may_send(sender));
-            let stand = remains.write(&mut durable.page.batch, &received, now)?;
-            if let Some(Known::Over(known, _)) = durable.runs.get_mut(&run) {
+            received.retain(|sender| self.may_send(sender));
+            let stand = remains.write(&mut self.page.batch, &received, now)?;
+            if let Some(Known::Over(known, _)) = self.runs.get_mut(&run) {
                 *known = stand;
             }
             Ok(())
@@ -75,30 +78,30 @@ impl Runtime {
         all.iter().map(&mut compact).collect()
     }
 
-    /// Begins to remove blobs that nobody names, or tells how that stands.
+    /// Begins to remove blobs that nobody names, or tells how that stands. What was handed in before belongs to it.
     pub(crate) fn collection(&mut self, number: Option<u64>) -> Result<Answer, TaskError> {
-        // What was written before belongs to it.
-        self.hand_in();
-        let Some(durable) = &mut self.durable else { return Err(no_log_here()) };
         let number = match number {
             Some(number) => number,
             None => {
-                durable.log.catch_up().map_err(log_failed)?;
-                durable.log.collect_blobs()
+                self.log.catch_up().map_err(log_failed)?;
+                self.log.collect_blobs()
             }
         };
-        let collected = durable.log.collected(number).transpose().map_err(log_failed)?;
+        let collected = self.log.collected(number).transpose().map_err(log_failed)?;
         Ok(Answer::Collection(number, collected))
     }
+}
 
-    pub(crate) fn needed_by_forks(&self) -> NeededRuns {
-        let Some(durable) = &self.durable else { return NeededRuns::default() };
+impl RunsView<'_> {
+    /// The runs that forks need.
+    pub(crate) fn needed_by_forks(self) -> NeededRuns {
+        let Some(durable) = self.durable else { return NeededRuns::default() };
         let log = LogFiles::new(Arc::clone(&durable.disk), &durable.root);
         let first_line = |run| parent_of(&log, run);
-        let live = self.runs.iter().filter_map(|(_, hosted)| {
+        let live = self.runs.iter().filter_map(|hosted| {
             let durable_state =
                 hosted.durable_state.as_ref().filter(|durable_state| !durable_state.is_over)?;
-            Some((durable_state.journal.run(), Ok(Some(durable_state.branch.as_ref()?.parent()))))
+            Some((durable_state.uuid(), Ok(Some(durable_state.branch.as_ref()?.parent()))))
         });
         let paused = durable.runs.unfinished().filter_map(|(run, known)| match known {
             Known::Paused(_, Some(dormant)) if !dormant.is_bare() => {

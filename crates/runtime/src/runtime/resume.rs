@@ -36,6 +36,8 @@ use crate::runtime::Runtime;
 use crate::runtime::branch::Branch;
 use crate::runtime::durable::{Durable, DurableState};
 use crate::runtime::durable_runs::{Beginning, Ending, Known};
+use crate::runtime::hosted_runs::Hosted;
+use crate::runtime::restore::restored;
 use tiffany_log::{Chain, CurrentTurn, LogError, Payload, RunReader};
 use tiffany_records::RunError;
 use tiffany_records::activity::Data;
@@ -85,13 +87,13 @@ impl Runtime {
         let branch = Branch::of(&decoded, self.durable_mut());
         let stopped = match self.try_replay(&chain, decoded) {
             Ok((id, None)) => {
-                let place = self.places[&id];
+                let place = self.runs.place_of_live(id);
                 if let Some(hold) = self.replay_hold(place) {
                     self.end_trial(id, None);
                     return match read(self.durable_mut()) {
                         Ok(decoded) => {
                             let dormant = self.durable_mut().keep_dormant(chain, &decoded);
-                            self.hold_shelved(uuid, dormant, &hold);
+                            self.hold_dormant(uuid, dormant, &hold);
                         }
                         Err(error) => self.pause(uuid, log_failed(error), None),
                     };
@@ -148,7 +150,7 @@ impl Runtime {
         let (id, function) = (beginning.id.as_str().into(), beginning.function.as_str().into());
         let told = (Stage::ReceivedInstruction, beginning.function.clone());
         let data = Data::Instruction { id, function };
-        self.tell_ghost_activity(uuid.into(), beginning.started, told, data);
+        self.feed.tell_ghost(&self.host, (uuid.into(), beginning.started), told, data);
     }
 
     /// A run cannot go on.
@@ -156,7 +158,7 @@ impl Runtime {
         self.warn_paused(uuid, &error);
         let told = (Stage::Log, format!("the run cannot continue and is paused: {error}"));
         let data = Data::Log { level: LogLevel::Error, step: None };
-        self.tell_activity(uuid.into(), None, told, data);
+        self.feed.tell(&self.host, (uuid.into(), None), told, data);
         if error.kind() == ErrorKind::Diverged {
             self.host.inbox.meters.divergences.add(1);
         }
@@ -262,7 +264,7 @@ impl Runtime {
         let mut run = match (snapshot, root) {
             (Some(snapshot), _) => {
                 let (id, config) = self.number_run(config, who);
-                self.restored(id, &snapshot, config, (since, beginning.started))
+                restored(registry, id, &snapshot, config, (since, beginning.started))
                     .inspect_err(|_| self.forget_number(id))?
             }
             (None, Some(root)) => self.new_run(root.coroutine, config, beginning.started, who),
@@ -275,7 +277,8 @@ impl Runtime {
         if let Some(watched) = &self.watched {
             watched.double_turns(id, releases);
         }
-        let hosted = &mut self.runs[self.places[&id]];
+        let place = self.runs.place_of_live(id);
+        let hosted = &mut self.runs[place];
         for fork in &decoded.forks {
             hosted.run.reseed_after(fork.draws, fork.seed);
         }
@@ -288,7 +291,7 @@ impl Runtime {
 
     /// Lets a replay go as far as it goes.
     pub(crate) fn go_on_replaying(&mut self, id: RunId) -> Result<Option<Divergence>, TaskError> {
-        let place = self.places[&id];
+        let place = self.runs.place_of_live(id);
         let durable_state = self.runs[place].durable_state.as_ref();
         let replay = durable_state.and_then(|durable_state| durable_state.replay.as_ref());
         let sources = replay.map(|replay| Rc::clone(&replay.sources) as Rc<dyn Sources>);
@@ -363,8 +366,7 @@ impl Runtime {
                 return Ok(());
             };
             let uuid = durable_state.uuid();
-            let DurableState { journal, replay: Some(replay), settled, holding, .. } =
-                &mut **durable_state
+            let DurableState { journal, replay: Some(replay), settled, .. } = &mut **durable_state
             else {
                 return Ok(());
             };
@@ -398,7 +400,7 @@ impl Runtime {
                 false => drop(context.take_turns(|port| run.rounds(port, None, 1))),
             });
             if context::with(|context| context.interrupted.take()) {
-                holding.is_broken = true;
+                journal.interrupt();
                 return Ok(());
             }
             loop {
@@ -442,8 +444,7 @@ impl Runtime {
 
     /// Why a run that is being resumed is to be held.
     fn replay_hold(&mut self, place: usize) -> Option<Hold> {
-        let is_broken =
-            self.runs[place].durable_state.as_ref().is_some_and(|it| it.holding.is_broken);
+        let is_broken = self.runs[place].durable_state.as_ref().is_some_and(|it| it.is_broken());
         match is_broken {
             true => Some(self.interrupted_turn().1),
             false => self.replay_overrun(place).map(Hold::Limit),
@@ -452,8 +453,12 @@ impl Runtime {
 
     /// The log has nothing more: from here on the run is written down.
     fn go_live(&mut self, place: usize) {
-        let Some(durable_state) = &mut self.runs[place].durable_state else { return };
+        let Hosted { run, durable_state: Some(durable_state), .. } = &mut self.runs[place] else {
+            return;
+        };
         let Some(mut replay) = durable_state.replay.take() else { return };
+        // A cancel at the end of the log takes back steps, which must not begin again for a moment.
+        run.take_orders().into_iter().for_each(|order| replay.keep(order));
         // What the log says to be taken back its task is about to take back again.
         for call in replay.unasked() {
             durable_state.journal.over(call);
@@ -471,9 +476,7 @@ impl Runtime {
         durable_state.begun = replay.decoded.begun;
         durable_state.received = replay.decoded.received;
         durable_state.journal.has_ends(replay.decoded.ended.into_keys(), replay.decoded.failed);
-        for record in replay.later {
-            durable_state.journal.write(&mut durable.page, record);
-        }
+        durable_state.journal.write_all(&mut durable.page, replay.later);
         let taken_over = replay.decoded.snapshot.clone();
         let promises = replay.decoded.promises;
         for (uuid, _) in taken_over.iter().flat_map(|snapshot| snapshot.promises()) {
@@ -505,9 +508,7 @@ impl Runtime {
         self.line_up(place);
         self.inherit(place);
     }
-}
 
-impl Runtime {
     /// A promise that the log has may be settled at once, if it is not.
     fn announce_again(&mut self, place: usize, uuid: Uuid, run: RunId) {
         let durable_state = self.runs[place].durable_state.as_ref();

@@ -1,18 +1,21 @@
-//! The loop's side of a list of runs, and of a look at one: what goes on is told from memory, and what is over by the catalogue, which has a thread of its own.
+//! What a runtime shows of its runs: a list, or one of them. Running runs are shown from memory;
+//! finished ones by the catalogue, which has a thread of its own.
 
 use std::sync::Arc;
 
-use tiffany_kernel::{ErrorKind, Run, TaskError, Time, Uuid};
+use tiffany_kernel::{ErrorKind, Run, RunId, TaskError, Time, Uuid};
 
 use crate::control::catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
-use crate::host::tell::Tell;
-use crate::runtime::Runtime;
+use crate::host::Host;
+use crate::run_log::dormant_run::DormantRun;
 use crate::runtime::durable::{Durable, DurableState, no_log_here};
 use crate::runtime::durable_runs::{Ended, Known};
-use tiffany_records::errors::{log_failed, no_such_run, run_removed};
+use crate::runtime::hosted_runs::{Hosted, HostedRuns};
+use crate::runtime::steps::Effects;
+use tiffany_records::errors::{log_failed, no_such_run, run_over, run_removed};
 use tiffany_records::key::LogEnd;
 use tiffany_records::request::{
-    Answer, ErrorSummary, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, State,
+    Answer, Doubt, ErrorSummary, Parent, Paused, Row, RunDetail, RunQuery, RunSummary, State,
     TaskSummary, find_named, moment,
 };
 use tiffany_records::{Outcome, RunError};
@@ -20,10 +23,10 @@ use tiffany_records::{Outcome, RunError};
 /// So many things that a run waits for are told.
 const WAITS: usize = 4;
 
-/// Who knows the runs that are over.
+/// The catalogue of finished runs.
 #[derive(Default)]
 pub(crate) enum FinishedRuns {
-    /// Nobody has asked yet.
+    /// It was not needed yet.
     #[default]
     Unread,
     Thread(Cataloguing),
@@ -31,47 +34,97 @@ pub(crate) enum FinishedRuns {
     Inline(Box<Catalogue>),
 }
 
-impl Runtime {
-    /// Returns a page of the durable runs of this runtime, live and finished.
-    ///
-    /// ```
-    /// use tiffany::control::{RunQuery, State};
-    /// use tiffany::{Runtime, TaskError};
-    ///
-    /// # let dir = std::env::temp_dir().join(format!("tiffany-listing-{}", std::process::id()));
-    /// let mut runtime = Runtime::builder()
-    ///     .log_dir(&dir)
-    ///     .register("greet", |name: String| async move { Ok::<_, TaskError>(format!("hello {name}")) })
-    ///     .build()?;
-    /// let run = runtime.submit::<String>("greet", "greet-1", &"Ada")?;
-    /// assert_eq!(runtime.runs(&RunQuery::default())?.runs[0].state, State::Live);
-    /// runtime.wait_for(&run)?;
-    /// let page = runtime.runs(&RunQuery::default())?;
-    /// assert_eq!((page.runs[0].id.as_str(), page.runs[0].state), ("greet-1", State::Completed));
-    /// # drop(runtime);
-    /// # std::fs::remove_dir_all(&dir).unwrap();
-    /// # Ok::<(), tiffany::RunError>(())
-    /// ```
-    pub fn runs(&mut self, query: &RunQuery) -> Result<RunPage, RunError> {
-        let (tell, told) = Tell::waited_for();
-        self.list_runs(query.clone(), tell);
-        match told.recv() {
-            Ok(Ok(Answer::Runs(page))) => Ok(page),
-            Ok(Err(error)) => Err(RunError::Failed(error)),
-            _ => Err(RunError::Failed(no_log_here())),
+/// A read-only view of the runs of a runtime.
+#[derive(Clone, Copy)]
+pub(crate) struct RunsView<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) runs: &'a HostedRuns,
+    pub(crate) steps: &'a Effects,
+    pub(crate) durable: Option<&'a Durable>,
+}
+
+/// Where the details of a run come from.
+pub(crate) enum Showing {
+    /// From memory.
+    Here(Box<RunDetail>),
+    /// From its file, which the catalogue reads.
+    OnDisk(Shown),
+}
+
+impl<'a> RunsView<'a> {
+    fn durable(self) -> Result<&'a Durable, TaskError> {
+        self.durable.ok_or_else(no_log_here)
+    }
+
+    /// The number of an unfinished run in this process.
+    pub(crate) fn live(self, uuid: Uuid) -> Result<RunId, TaskError> {
+        match self.durable()?.runs.get(&uuid) {
+            Some(Known::Live(id)) if !self.has_ended(*id) => Ok(*id),
+            Some(Known::Paused(error, _)) => Err(error.clone()),
+            Some(Known::Removed) => Err(run_removed(uuid)),
+            Some(_) => Err(run_over(uuid)),
+            None => Err(no_such_run(uuid)),
         }
     }
 
-    pub(crate) fn list_runs(&mut self, query: RunQuery, tell: Tell) {
-        let listing = match self.listing(query) {
-            Ok(listing) => listing,
-            Err(error) => return tell.tell(Err(error)),
-        };
-        self.ask_shelf(|| Job::List(Box::new(listing), tell));
+    /// Whether the end of a run is recorded, but perhaps not durable yet.
+    pub(crate) fn has_ended(self, id: RunId) -> bool {
+        self.runs.durable_state(id).is_some_and(|durable_state| durable_state.is_over)
     }
 
-    fn listing(&self, query: RunQuery) -> Result<Listing, TaskError> {
-        let Some(durable) = &self.durable else { return Err(no_log_here()) };
+    /// A durable run in memory.
+    fn hosted(self, uuid: Uuid) -> Option<(&'a Hosted, &'a DurableState)> {
+        let Some(Known::Live(id)) = self.durable?.runs.get(&uuid) else { return None };
+        let hosted = self.runs.of(*id)?;
+        Some((hosted, hosted.durable_state.as_deref()?))
+    }
+
+    /// Why a run in memory is held, if it is.
+    pub(crate) fn hold_of(self, uuid: Uuid) -> Option<&'a TaskError> {
+        self.durable.filter(|durable| durable.has_held)?;
+        self.hosted(uuid)?.1.holding.error.as_ref()
+    }
+
+    /// Why a run in memory does not continue: it is held, or it is a fork that waits for nothing but to be allowed something.
+    pub(crate) fn refusal(self, uuid: Uuid) -> Option<TaskError> {
+        if let Some(held) = self.hold_of(uuid) {
+            return Some(held.clone());
+        }
+        self.durable.filter(|durable| durable.has_forks)?;
+        let (Hosted { run, .. }, durable_state) = self.hosted(uuid)?;
+        let branch = durable_state.branch.as_ref()?;
+        let is_busy = run.is_ready() || self.steps.is_busy(run.id());
+        branch.refusal(uuid).filter(|_| !is_busy)
+    }
+
+    /// The outcome of a run that is ending, once it may be told.
+    pub(crate) fn told(self, uuid: Uuid) -> Option<&'a Result<Arc<str>, RunError>> {
+        self.hosted(uuid)?.1.told()
+    }
+
+    /// The runs of the log that cannot continue, and why.
+    pub(crate) fn paused(self) -> impl Iterator<Item = Paused> {
+        let runs = self.durable.into_iter().flat_map(|durable| durable.runs.unfinished());
+        runs.filter_map(move |(run, known)| match known {
+            Known::Paused(error, _) => Some(Paused { run: *run, error: error.clone() }),
+            Known::Live(_) => self.refusal(*run).map(|error| Paused { run: *run, error }),
+            Known::Over(..) | Known::Removed => None,
+        })
+    }
+
+    /// The runs that can be written to although they are not running.
+    pub(crate) fn dormant(self) -> impl Iterator<Item = &'a DormantRun> {
+        self.durable.into_iter().flat_map(|durable| durable.runs.dormant())
+    }
+
+    /// The steps in doubt.
+    pub(crate) fn doubts(self) -> impl Iterator<Item = Doubt> {
+        let dormant = self.dormant().flat_map(|dormant| dormant.doubts().cloned());
+        self.steps.in_doubt(self.runs).chain(dormant)
+    }
+
+    pub(crate) fn listing(self, query: RunQuery) -> Result<Listing, TaskError> {
+        let durable = self.durable()?;
         let mut paused = Vec::new();
         let mut removed = Vec::new();
         for (run, known) in durable.runs.unfinished() {
@@ -88,9 +141,9 @@ impl Runtime {
             removed.extend(gone.map(|(run, _)| *run));
         }
         let looked = query.look()?;
-        let live = self.runs.iter().filter_map(|(_, hosted)| {
+        let live = self.runs.iter().filter_map(|hosted| {
             let durable_state = hosted.durable_state.as_ref()?;
-            let uuid = durable_state.journal.run();
+            let uuid = durable_state.uuid();
             let error = self.refusal(uuid);
             Some(Row {
                 uuid,
@@ -113,20 +166,19 @@ impl Runtime {
     }
 
     /// The run that is called so.
-    pub(crate) fn find_run(&self, name: &str) -> Result<Uuid, TaskError> {
-        let Some(durable) = &self.durable else { return Err(no_log_here()) };
+    pub(crate) fn find(self, name: &str) -> Result<Uuid, TaskError> {
+        let durable = self.durable()?;
         let known = |run: &Uuid| durable.runs.contains_key(run);
         find_named(name, known, |from, to| durable.runs.range(from..=to).map(|(run, _)| *run))
     }
 
     /// How far the log of a run is written. The answer is given when all of it is safe.
-    pub(crate) fn recorded(&self, uuid: Uuid) -> Result<Answer, TaskError> {
-        let Some(durable) = &self.durable else { return Err(no_log_here()) };
-        let stand = match durable.runs.get(&uuid) {
+    pub(crate) fn recorded(self, uuid: Uuid) -> Result<Answer, TaskError> {
+        let stand = match self.durable()?.runs.get(&uuid) {
             None => return Err(no_such_run(uuid)),
             Some(Known::Removed) => return Err(run_removed(uuid)),
             Some(Known::Live(id)) => {
-                let durable_state = self.runs[self.places[id]].durable_state.as_ref();
+                let durable_state = self.runs.durable_state(*id);
                 durable_state.map(|durable_state| LogEnd::of(&durable_state.journal.chain))
             }
             Some(Known::Over(stand, _)) => Some(*stand),
@@ -137,26 +189,21 @@ impl Runtime {
     }
 
     /// Tells of one run.
-    pub(crate) fn show_run(&mut self, uuid: Uuid, tell: Tell) {
-        let Some(durable) = &self.durable else { return tell.tell(Err(no_log_here())) };
-        let shown = match durable.runs.get(&uuid) {
-            None => return tell.tell(Err(no_such_run(uuid))),
-            Some(Known::Removed) => return tell.tell(Err(run_removed(uuid))),
+    pub(crate) fn show(self, uuid: Uuid) -> Result<Showing, TaskError> {
+        Ok(Showing::OnDisk(match self.durable()?.runs.get(&uuid) {
+            None => return Err(no_such_run(uuid)),
+            Some(Known::Removed) => return Err(run_removed(uuid)),
             Some(Known::Live(id)) => {
-                let hosted = &self.runs[self.places[id]];
-                let Some(durable_state) = &hosted.durable_state else {
-                    return tell.tell(Err(no_such_run(uuid)));
-                };
+                let (hosted, durable_state) = self.hosted(uuid).ok_or_else(|| no_such_run(uuid))?;
                 let error = self.refusal(uuid);
                 let promises = self.host.inbox.promises().open().collect::<Vec<_>>().into_iter();
                 let promises = promises.filter(|(_, run)| run == id).map(|(promise, _)| promise);
-                let detail = RunDetail {
+                return Ok(Showing::Here(Box::new(RunDetail {
                     summary: summary(&hosted.run, durable_state, error.as_ref()),
                     tasks: tasks(&hosted.run),
                     promises: promises.collect(),
                     value: None,
-                };
-                return tell.tell(Ok(Answer::Shown(Box::new(detail))));
+                })));
             }
             Some(Known::Paused(error, dormant)) => {
                 let state = match dormant {
@@ -169,23 +216,27 @@ impl Runtime {
                 let outcome = ended.as_ref().map(|ended| ended.outcome_as_task_error());
                 Shown::Over(*stand, outcome)
             }
-        };
-        self.ask_shelf(|| Job::Show(uuid, shown, tell));
+        }))
     }
+}
 
-    /// Tells why a question is not open: by the log, if there is one, which knows what was decided before this process began.
-    pub(crate) fn tell_why_not_open(&mut self, approval: String, tell: Tell, error: TaskError) {
-        match &self.durable {
-            Some(_) => self.ask_shelf(|| Job::NotOpen(approval, tell)),
-            None => tell.tell(Err(error)),
+impl FinishedRuns {
+    /// Passes a job on, unless the catalogue was not needed yet.
+    pub(crate) fn tell(&mut self, job: impl FnOnce() -> Job) {
+        match self {
+            FinishedRuns::Unread => {}
+            FinishedRuns::Thread(thread) => thread.send(job()),
+            FinishedRuns::Inline(catalogue) => catalogue.do_job(job()),
         }
     }
+}
 
-    fn ask_shelf(&mut self, job: impl FnOnce() -> Job) {
-        let Some(durable) = &mut self.durable else { return };
-        if let FinishedRuns::Unread = durable.finished_runs {
-            match durable.read_shelf() {
-                Ok(finished_runs) => durable.finished_runs = finished_runs,
+impl Durable {
+    /// Passes a question to the catalogue, which is read first if necessary.
+    pub(crate) fn ask_catalogue(&mut self, job: impl FnOnce() -> Job) {
+        if let FinishedRuns::Unread = self.finished_runs {
+            match self.read_finished() {
+                Ok(finished_runs) => self.finished_runs = finished_runs,
                 Err(error) => {
                     if let Job::List(_, tell) | Job::Show(_, _, tell) | Job::NotOpen(_, tell) =
                         job()
@@ -196,18 +247,18 @@ impl Runtime {
                 }
             }
         }
-        durable.finished_runs.tell(job);
+        self.finished_runs.tell(job);
     }
 
-    /// A run is over, and its end is safe.
+    /// Adds a run to the catalogue whose end is durable.
     pub(crate) fn keep_finished(
         &mut self,
         uuid: Uuid,
         (started, parent): (Time, Option<Parent>),
+        now: Time,
         ended: &Ended,
     ) {
-        let now = self.host.clock.now();
-        self.durable_mut().finished_runs.tell(|| {
+        self.finished_runs.tell(|| {
             let (outcome, error) = ended.outcome_in_short();
             Job::Over(
                 uuid,
@@ -223,21 +274,8 @@ impl Runtime {
             )
         });
     }
-}
 
-impl FinishedRuns {
-    /// Tells what is asked or has changed, if there is somebody to be told.
-    pub(crate) fn tell(&mut self, job: impl FnOnce() -> Job) {
-        match self {
-            FinishedRuns::Unread => {}
-            FinishedRuns::Thread(thread) => thread.send(job()),
-            FinishedRuns::Inline(catalogue) => catalogue.do_job(job()),
-        }
-    }
-}
-
-impl Durable {
-    fn read_shelf(&mut self) -> Result<FinishedRuns, TaskError> {
+    fn read_finished(&mut self) -> Result<FinishedRuns, TaskError> {
         let over = self.runs.iter().filter_map(|(run, known)| match known {
             Known::Over(stand, _) => Some((*run, *stand)),
             _ => None,

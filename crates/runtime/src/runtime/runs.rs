@@ -8,48 +8,14 @@ use tiffany_kernel::{
     BoxCoroutine, ErrorKind, Events, Run, RunConfig, RunId, TaskError, Time, Value, panic_text,
 };
 
-use super::{Hosted, Runtime};
+use super::Runtime;
 use crate::calls::context;
 use crate::host::trace::Who;
-use crate::run_log::page::Page;
 use crate::runtime::durable::DurableState;
+use crate::runtime::hosted_runs::Hosted;
 use tiffany_records::RunError;
-use tiffany_records::activity::TaskId;
-
-impl Hosted {
-    /// Writes what the run did before whatever is written next, and gives the number of its turns. What a run did whose code was
-    /// interrupted never happened, and what it is told comes at the end of its log (turn 0).
-    pub(crate) fn write_records(&mut self, page: &mut Page) -> u64 {
-        let Some(durable_state) = &mut self.durable_state else { return 0 };
-        let records = self.run.take_records();
-        if durable_state.is_broken() {
-            return 0;
-        }
-        records.into_iter().for_each(|record| durable_state.journal.write(page, record));
-        self.run.steps()
-    }
-
-    /// It has left the line without a turn.
-    pub(crate) fn leave_turn(&mut self) {
-        self.in_line = false;
-    }
-
-    /// What those who watch call it.
-    pub(crate) fn task_id(&self) -> TaskId {
-        match &self.durable_state {
-            Some(durable_state) => durable_state.uuid().into(),
-            None => self.run.id().into(),
-        }
-    }
-}
 
 impl Runtime {
-    /// Where a run is, if it is durable.
-    pub(crate) fn durable_place(&self, id: RunId) -> Option<usize> {
-        let place = *self.places.get(&id)?;
-        self.runs[place].durable_state.as_ref().map(|_| place)
-    }
-
     pub(crate) fn add_run(
         &mut self,
         root: BoxCoroutine,
@@ -65,11 +31,9 @@ impl Runtime {
 
     /// Takes in a run that is ready to have its first round.
     pub(crate) fn host_run(&mut self, run: Run, durable_state: Option<Box<DurableState>>) -> RunId {
-        let (id, since) = (run.id(), run.clock());
-        let hosted = Hosted { run, durable_state, since, in_line: false, armed: None };
-        let place = self.runs.insert(Box::new(hosted));
-        self.places.insert(id, place);
-        self.heed_for(place);
+        let id = run.id();
+        let place = self.runs.insert(run, durable_state);
+        self.feed.heed_for(&self.host, &mut self.runs[place]);
         self.empty_outbox(place);
         self.line_up(place);
         id
@@ -127,7 +91,7 @@ impl Runtime {
         let new = self.new_run(root, config, now, who);
         let left = &mut self.runs[place].run;
         let messages = context::with(|context| left.leave(&context.port));
-        let (old, new_id) = (left.id(), new.id());
+        let old = left.id();
         for error in left.take_unobserved() {
             self.show_unobserved(&error);
         }
@@ -137,10 +101,8 @@ impl Runtime {
         self.host.tracer.run_completed(old);
         self.host.tracer.forget_run(old);
         self.forget_traces(old);
-        self.places.remove(&old);
-        self.places.insert(new_id, place);
-        self.runs[place].run = new;
-        self.heed_for(place);
+        self.runs.replace(place, new);
+        self.feed.heed_for(&self.host, &mut self.runs[place]);
         messages
     }
 
@@ -148,22 +110,25 @@ impl Runtime {
     fn forget_traces(&mut self, id: RunId) {
         self.is_gone(id);
         self.memory.iter_mut().for_each(|memory| memory.forget(id));
-        self.stalled.remove(&id);
+        self.runs.forget_stalled(id);
         self.host.inbox.promises().forget_run(id);
         self.host.questions.forget_run(id);
         self.forget_steps(id);
         self.approvals.forget_run(id);
     }
 
+    /// Nobody waits for the steps of a run any more.
+    pub(crate) fn forget_steps(&mut self, id: RunId) {
+        let (steps, mut parts) = self.steps();
+        steps.forget_run(&mut parts, id);
+        self.hand_in_held();
+    }
+
     /// Removes a run from all lists.
     pub(crate) fn forget_run(&mut self, id: RunId) -> Option<Box<Hosted>> {
-        let place = self.places.remove(&id)?;
-        let hosted = self.runs.remove(place);
-        if hosted.in_line {
-            self.leave_line(place);
-        }
-        if let Some(deadline) = hosted.armed {
-            self.deadlines.remove(&(deadline, place));
+        let (place, hosted) = self.runs.remove(id)?;
+        if let Some(durable) = &mut self.durable {
+            durable.forget_held_back(place);
         }
         self.forget_traces(id);
         Some(hosted)
@@ -197,7 +162,7 @@ impl Runtime {
             (Some(error), None) => tracer.run_failed(id, Who::Ephemeral, error),
         }
         tracer.forget_run(id);
-        self.activity_ends(task_id, error);
+        self.feed.run_ends(&self.host, task_id, error);
         outcome
     }
 
@@ -207,16 +172,6 @@ impl Runtime {
         let show = AssertUnwindSafe(|| (self.settings.on_unobserved)(error));
         if let Err(payload) = catch_unwind(show) {
             panic_text(payload);
-        }
-    }
-}
-
-impl Hosted {
-    /// Its function, which ephemeral runs have none of, and when it was started.
-    fn beginning(&self) -> (Rc<str>, Time) {
-        match &self.durable_state {
-            Some(durable_state) => durable_state.began(),
-            None => ("".into(), self.since),
         }
     }
 }

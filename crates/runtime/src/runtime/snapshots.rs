@@ -1,45 +1,41 @@
 //! Taking a snapshot: the log of a run begins a new generation, with all that the run is. The run itself goes on as if nothing had been.
 
 use std::collections::BTreeSet;
-use std::panic::Location;
 
-use tiffany_kernel::{CallKind, ErrorKind, Recording, TaskError};
+use tiffany_kernel::{CallKind, ErrorKind, Recording, TaskError, Uuid};
 
+use crate::host::Host;
 use crate::run_log::earlier::{Continued, Earlier};
 use crate::run_log::journal::Started;
 use crate::run_log::snapshot::Snapshot;
-use crate::runtime::Runtime;
-use crate::runtime::durable_runs::{DurableRun, word};
-use tiffany_records::RunError;
+use crate::runtime::builder::Builder;
+use crate::runtime::durable::Durable;
+use crate::runtime::durable_runs::word;
+use crate::runtime::hosted_runs::Hosted;
+use crate::runtime::steps::Effects;
 use tiffany_records::redact::shown;
 use tiffany_records::value::Json;
 
 /// After a failed attempt there is another when so much of what is usual was written besides.
 const AGAIN_AFTER: u64 = 8;
 
-impl Runtime {
-    /// Starts the log of a run of state machines again with a snapshot now, in addition to the
-    /// [automatic ones](crate::runtime::builder::Builder::snapshot_every). Drives all runs until
-    /// none can make progress by itself.
-    #[track_caller]
-    pub fn snapshot<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
-        self.settle_down(Location::caller())?;
-        let place = self.live(run.uuid()).map(|id| self.places[&id]).map_err(RunError::Failed)?;
-        self.take_snapshot(place).map_err(|why| RunError::Failed(no_snapshot(run, &why)))?;
-        self.hand_in();
-        Ok(())
-    }
+/// Takes snapshots.
+pub(crate) struct Snapshots<'a> {
+    pub(crate) durable: &'a mut Durable,
+    pub(crate) steps: &'a Effects,
+    pub(crate) settings: &'a Builder,
+    pub(crate) host: &'a Host,
+}
 
+impl Snapshots<'_> {
     /// Takes one if it is time.
-    pub(crate) fn snapshot_if_due(&mut self, place: usize) {
+    pub(crate) fn take_if_due(&mut self, hosted: &mut Hosted) {
         let every = self.settings.snapshot_every;
-        let hosted = &mut self.runs[place];
         let Some(durable_state) = &mut hosted.durable_state else { return };
         let seq = durable_state.journal.chain.seq();
         let is_due = every > 0 && seq >= durable_state.snapshot_at.max(every);
-        let is_held = durable_state.holding.error.is_some();
         if !is_due
-            || is_held
+            || durable_state.is_held()
             || durable_state.input.is_none()
             || hosted.run.is_ready()
             || hosted.run.is_over()
@@ -47,23 +43,22 @@ impl Runtime {
             return;
         }
         durable_state.snapshot_at = seq + every / AGAIN_AFTER + 1;
-        if let Err(why) = self.take_snapshot(place)
-            && let Some(durable_state) = &mut self.runs[place].durable_state
+        if let Err(why) = self.take(hosted)
+            && let Some(durable_state) = &mut hosted.durable_state
             && !std::mem::replace(&mut durable_state.is_warned, true)
         {
-            let run = DurableRun::<()>::of(durable_state.journal.run());
-            let error = no_snapshot(&run, &why);
-            let (uuid, code) = (run.uuid(), error.code());
+            let uuid = durable_state.uuid();
+            let error = no_snapshot(uuid, &why);
+            let code = error.code();
             tracing::warn!(target: "tiffany", run = %uuid, code, "{}", shown(&error));
         }
     }
 
     /// Begins a generation with a snapshot. The error says why there is none now.
-    fn take_snapshot(&mut self, place: usize) -> Result<(), String> {
+    pub(crate) fn take(&mut self, hosted: &mut Hosted) -> Result<(), String> {
         let language = self.settings.registry.language.as_ref().map(|language| language.note());
-        let hosted = &mut self.runs[place];
-        let (Some(durable_state), Some(durable)) = (&mut hosted.durable_state, &mut self.durable)
-        else {
+        let durable = &mut *self.durable;
+        let Some(durable_state) = &mut hosted.durable_state else {
             return Err("it is not durable".into());
         };
         let Some(input) = durable_state.input.clone() else {
@@ -81,9 +76,7 @@ impl Runtime {
         if let Some(error) = &durable.failed {
             return Err(error.to_string());
         }
-        for record in hosted.run.take_records() {
-            durable_state.journal.write(&mut durable.page, record);
-        }
+        durable_state.journal.write_records(&mut durable.page, &mut hosted.run);
         let (tables, calls) = hosted.run.tables()?;
         if let Some(rules) = &self.settings.redactions {
             let mut keys = tables.tasks.iter().flat_map(|task| task.store.iter());
@@ -96,7 +89,7 @@ impl Runtime {
         let settled = tables.promises.iter().filter(|promise| promise.settled.is_some());
         let settled = settled.map(|promise| promise.uuid).collect();
         let promises: BTreeSet<_> = tables.promises.iter().map(|promise| promise.uuid).collect();
-        let steps = |at: usize| self.effects.begun(calls[at].call);
+        let steps = |at: usize| self.steps.begun(calls[at].call);
         let tids: Vec<_> = tables.tasks.iter().map(|task| task.tid).collect();
         let text = Snapshot::text(tables, steps)?;
 
@@ -130,7 +123,7 @@ impl Runtime {
         durable_state.journal.snapshot(page, clock, (before.crc(), lines as u64), &text);
         for (name, value) in messages {
             let json = value.borrow::<Json>().map_or("null", |json| &json.0);
-            durable_state.journal.message(page, (clock, 0), (&name, json), None);
+            durable_state.journal.lines_without_turn(page, clock).message((&name, json), None);
         }
         for (tid, call) in calls {
             let number = numbers.get(&call.call.call).copied();
@@ -144,7 +137,7 @@ impl Runtime {
     }
 }
 
-fn no_snapshot<T>(run: &DurableRun<T>, why: &str) -> TaskError {
-    let message = format!("run {} cannot be saved as a snapshot: {why}", run.uuid());
+pub(crate) fn no_snapshot(run: Uuid, why: &str) -> TaskError {
+    let message = format!("run {run} cannot be saved as a snapshot: {why}");
     TaskError::new(ErrorKind::NoSnapshot, message)
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, Stage, TaskError, Tid, Time, Value};
+use tiffany_kernel::{CallRef, ErrorKind, RunId, Stage, TaskError, Tid, Time, Value};
 
 use crate::calls::step::StepWork;
 use crate::host::attempt::Kind;
@@ -21,9 +21,10 @@ use crate::metrics::loop_state::{SlotUsage, StepStates};
 use crate::metrics::meter::MAX_NAMES;
 use crate::metrics::meters::AttemptOutcome;
 use crate::run_log::replay::decoded_log::Begun;
-use crate::runtime::Runtime;
 use crate::runtime::builder::Builder;
 use crate::runtime::commit::AfterCommit;
+use crate::runtime::durable::DurableState;
+use crate::runtime::parts::Parts;
 use crate::runtime::step_queue::{Next, Queue};
 use tiffany_records::activity::{Data, StepData};
 
@@ -34,7 +35,7 @@ pub(crate) struct Effects {
     queues: Vec<(String, Queue)>,
     slots: Slots<CallRef>,
     timers: BTreeSet<(Time, Due)>,
-    late: u64,
+    pub(crate) late: u64,
     pub(crate) late_checkpoints: u64,
     chunks: Option<Arc<Chunks>>,
     /// Nothing begins any more.
@@ -43,7 +44,7 @@ pub(crate) struct Effects {
 
 /// What a timer is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+pub(crate) enum Due {
     Step(CallRef),
     Queue(usize),
 }
@@ -202,11 +203,13 @@ impl Effects {
         named.collect()
     }
 
-    /// The steps of a run that wait for nothing but its release.
-    pub(crate) fn parked_by_hold(&self, run: RunId) -> Vec<CallRef> {
+    /// A run was released: its steps that waited for nothing else go to their queues.
+    pub(crate) fn queue_parked(&mut self, parts: &mut Parts<'_>, run: RunId) {
         let parked = |step: &Underway| matches!(step.state, State::Waiting) && step.timer.is_none();
         let of_run = self.steps.iter().filter(|(call, _)| call.run == run);
-        of_run.filter(|(_, step)| parked(step)).map(|(call, _)| *call).collect()
+        let parked: Vec<CallRef> =
+            of_run.filter(|(_, step)| parked(step)).map(|(call, _)| *call).collect();
+        parked.into_iter().for_each(|call| self.queue_up(parts, call));
     }
 
     /// Whether steps of a run are under way that end by themselves.
@@ -283,41 +286,47 @@ impl Effects {
     }
 }
 
-impl Runtime {
-    /// How many results of steps came too late so far: after their timeout, or when no task waited
-    /// for them any more.
-    pub fn late_results(&self) -> u64 {
-        self.effects.late
-    }
+/// What a call is answered that makes a step.
+pub(crate) struct Answered {
+    pub(crate) call: CallRef,
+    pub(crate) result: Result<Value, TaskError>,
+    /// The queue in which others may begin once its task has been told.
+    pub(crate) queue: Option<usize>,
+}
 
-    /// A task makes a step.
-    pub(crate) fn begin_step(&mut self, call: CallRef, work: StepWork) {
+impl Effects {
+    /// A task makes a step. An error is the answer.
+    pub(crate) fn begin(
+        &mut self,
+        parts: &mut Parts<'_>,
+        call: CallRef,
+        work: StepWork,
+    ) -> Result<(), TaskError> {
         let queue = match &work.queue {
             None => None,
-            Some(name) => match self.effects.queues.iter().position(|(known, _)| known == name) {
+            Some(name) => match self.queues.iter().position(|(known, _)| known == name) {
                 None => {
                     let message =
                         format!("there is no queue `{name}`; make it with `Builder::queue`");
-                    let error = TaskError::new(ErrorKind::BadArgument, message);
-                    return self.complete(call.run, Completion::Call(call, Err(error)));
+                    return Err(TaskError::new(ErrorKind::BadArgument, message));
                 }
                 known => known,
             },
         };
-        let Some(Known { key, birth, seed, begun }) = self.identity(call) else { return };
+        let Some(Known { key, birth, seed, begun }) = identity(parts, call) else { return Ok(()) };
         let in_doubt = begun.is_open && work.kind == Kind::AtMostOnce;
         if in_doubt && !work.holds_in_doubt {
             let message = format!("the process ended while attempt {} was running", begun.attempt);
             let mut error = TaskError::new(ErrorKind::InDoubt, message);
             error.add_call(work.name, work.at.clone());
-            return self.complete(call.run, Completion::Call(call, Err(error)));
+            return Err(error);
         }
         let (attempt, failures) = (begun.attempt, begun.failures);
         let is_cut_off = begun.cut_off || begun.is_open;
         let is_held = in_doubt;
         // What a database knows, the next attempt finds there.
         let in_doubt = is_cut_off && work.tells_doubt && work.kind != Kind::Transactional;
-        let now = self.host.clock.now();
+        let now = parts.host.clock.now();
         let step = Underway {
             work,
             key: key.into(),
@@ -335,66 +344,46 @@ impl Runtime {
             queued: now,
             launched: now,
         };
-        self.effects.steps.insert(call, step);
-        if is_held {
-            return;
-        }
+        self.steps.insert(call, step);
         match begun.retry_at {
-            Some(due) if due > now => self.effects.arm(call, Some(due)),
-            _ => self.queue_up(call),
+            _ if is_held => {}
+            Some(due) if due > now => self.arm(call, Some(due)),
+            _ => self.queue_up(parts, call),
         }
+        Ok(())
     }
 
-    /// `None`: nobody waits for this call.
-    fn identity(&mut self, call: CallRef) -> Option<Known> {
-        let hosted = &mut self.runs[*self.places.get(&call.run)?];
-        let Some(durable_state) = &mut hosted.durable_state else {
-            let (key, seed) = (self.host.entropy.uuid().to_string(), self.host.entropy.seed());
-            return Some(Known { key, birth: seed, seed, begun: Begun::default() });
-        };
-        let seq = durable_state.journal.seq_of(call)?;
-        let key = durable_state.journal.key_of(call)?.to_string();
-        let begun = durable_state.begun.remove(&seq).unwrap_or_default();
-        let (birth, seed) = (durable_state.seed, mixed(durable_state.seed ^ mixed(seq)));
-        Some(Known { key, birth, seed, begun })
-    }
-
-    pub(crate) fn queue_up(&mut self, call: CallRef) {
-        let is_closed = self.effects.is_closed;
-        let now = self.host.clock.now();
-        let is_held = self.is_run_held(call.run);
-        let Some(step) = self.effects.steps.get_mut(&call) else { return };
-        if is_held {
+    pub(crate) fn queue_up(&mut self, parts: &mut Parts<'_>, call: CallRef) {
+        let Some(step) = self.steps.get_mut(&call) else { return };
+        if is_run_held(parts, call.run) {
             // It is queued when its run is released.
             step.state = State::Waiting;
             return;
         }
         step.state = State::Queued;
-        step.queued = now;
+        step.queued = parts.host.clock.now();
         match step.queue {
             // It waits for the next process.
-            None if is_closed => {}
-            None => self.await_slot(call),
+            None if self.is_closed => {}
+            None => self.await_slot(parts, call),
             Some(queue) => {
-                self.effects.queues[queue].1.join(call);
-                self.serve_queue(queue);
+                self.queues[queue].1.join(call);
+                self.serve_queue(parts, queue);
             }
         }
     }
 
-    /// Lets those begin who may.
-    pub(crate) fn serve_queue(&mut self, queue: usize) {
-        if self.effects.is_closed {
+    /// Lets steps of a queue begin as far as its limits allow.
+    fn serve_queue(&mut self, parts: &mut Parts<'_>, queue: usize) {
+        if self.is_closed {
             return;
         }
-        let now = self.host.clock.now();
+        let now = parts.host.clock.now();
         loop {
-            match self.effects.queues[queue].1.next(now) {
-                Next::Leaves(call) => {
-                    self.await_slot(call);
-                }
+            match self.queues[queue].1.next(now) {
+                Next::Leaves(call) => self.await_slot(parts, call),
                 Next::NotBefore(time) => {
-                    self.effects.timers.insert((time, Due::Queue(queue)));
+                    self.timers.insert((time, Due::Queue(queue)));
                     return;
                 }
                 Next::Nobody => return,
@@ -403,157 +392,136 @@ impl Runtime {
     }
 
     /// A step that left its queue begins when it has a slot, if it needs one.
-    fn await_slot(&mut self, call: CallRef) {
-        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+    fn await_slot(&mut self, parts: &mut Parts<'_>, call: CallRef) {
+        let Some(step) = self.steps.get_mut(&call) else { return };
         if let StepJob::Blocking(_) = step.work.job {
             step.state = State::Slotless;
-            let Some(slot) = self.effects.slots.take_or_wait(call) else { return };
+            let Some(slot) = self.slots.take_or_wait(call) else { return };
             step.slot = Some(slot);
         }
-        self.begin_attempt(call);
+        self.begin_attempt(parts, call);
     }
 
     /// Lets those begin that wait for a slot, as far as there are any.
-    fn serve_slots(&mut self) {
+    fn serve_slots(&mut self, parts: &mut Parts<'_>) {
         let mut freed = BTreeSet::new();
-        while !self.effects.is_closed
-            && let Some((call, slot)) = self.effects.slots.next()
+        while !self.is_closed
+            && let Some((call, slot)) = self.slots.next()
         {
-            if let Some(step) = self.effects.steps.get_mut(&call) {
+            if let Some(step) = self.steps.get_mut(&call) {
                 step.slot = Some(slot);
                 let queue = step.queue;
-                self.begin_attempt(call);
+                self.begin_attempt(parts, call);
                 // A step of a run that was held meanwhile gives up its place in its queue.
                 let gave_up = |step: &Underway| !step.state.is_out();
-                if self.effects.steps.get(&call).is_some_and(gave_up) {
+                if self.steps.get(&call).is_some_and(gave_up) {
                     freed.extend(queue);
                 }
             }
         }
-        freed.into_iter().for_each(|queue| self.serve_queue(queue));
+        freed.into_iter().for_each(|queue| self.serve_queue(parts, queue));
     }
 
     /// An attempt has left its queue or returned its slot: lets others begin.
-    pub(crate) fn serve_waiting(&mut self, queue: Option<usize>) {
+    pub(crate) fn serve_waiting(&mut self, parts: &mut Parts<'_>, queue: Option<usize>) {
         if let Some(queue) = queue {
-            self.serve_queue(queue);
+            self.serve_queue(parts, queue);
         }
-        self.serve_slots();
+        self.serve_slots(parts);
     }
 
     /// An attempt is recorded, and begins when its record is durable.
-    fn begin_attempt(&mut self, call: CallRef) {
-        let now = self.host.clock.now();
-        if self.is_run_held(call.run) {
-            return self.effects.attempt_over(call);
+    fn begin_attempt(&mut self, parts: &mut Parts<'_>, call: CallRef) {
+        if is_run_held(parts, call.run) {
+            return self.attempt_over(call);
         }
-        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        let Some(step) = self.steps.get_mut(&call) else { return };
         if step.queue.is_some() || matches!(step.state, State::Slotless) {
-            let waited = now.saturating_since(step.queued);
-            self.host.inbox.meters.waited.queue.0.observe_time(waited);
+            let waited = parts.host.clock.now().saturating_since(step.queued);
+            parts.host.inbox.meters.waited.queue.0.observe_time(waited);
         }
         step.attempt = step.attempt.saturating_add(1);
         step.state = State::Uncommitted;
         let (attempt, kind) = (step.attempt, step.work.kind);
-        let is_durable = self.write_effect(call, |journal, page, (tid, clock, _)| {
-            journal.effect_start(page, tid, clock, call, attempt);
-        });
-        match &mut self.durable {
+        let is_durable = parts.write(call, |lines, tid| lines.effect_start(tid, call, attempt));
+        match &mut parts.durable {
             Some(durable) if is_durable && kind != Kind::Pure => {
                 durable.after_commit.push(AfterCommit::Attempt(call, attempt));
             }
-            _ => self.launch(call, attempt),
+            _ => self.launch(parts, call, attempt),
         }
-    }
-
-    /// Writes a line about a step, if its run is durable.
-    pub(crate) fn write_effect(
-        &mut self,
-        call: CallRef,
-        write: impl FnOnce(
-            &mut crate::run_log::journal::Journal,
-            &mut crate::run_log::page::Page,
-            (Tid, Time, u64),
-        ),
-    ) -> bool {
-        let now = self.host.clock.now();
-        let Some(place) = self.places.get(&call.run) else { return false };
-        let hosted = &mut self.runs[*place];
-        let Some(durable) = &mut self.durable else { return false };
-        let step = hosted.write_records(&mut durable.page);
-        hosted.run.set_clock(now);
-        let tid = hosted.run.caller(call).unwrap_or(Tid(1));
-        let clock = hosted.run.clock();
-        let Some(durable_state) = &mut hosted.durable_state else { return false };
-        write(&mut durable_state.journal, &mut durable.page, (tid, clock, step));
-        true
     }
 
     /// An attempt begins, unless it was taken back meanwhile.
-    pub(crate) fn launch(&mut self, call: CallRef, number: u64) {
-        let now = self.host.clock.now();
-        let Some(step) = self.effects.steps.get(&call) else { return };
+    pub(crate) fn launch(&mut self, parts: &mut Parts<'_>, call: CallRef, number: u64) {
+        let now = parts.host.clock.now();
+        let Some(step) = self.steps.get(&call) else { return };
         if step.attempt != number || !matches!(step.state, State::Uncommitted) {
             return;
         }
-        let Some(place) = self.places.get(&call.run) else { return };
-        let hosted = &self.runs[*place];
-        let (hub, task_id) = (self.host.hub.clone(), hosted.task_id());
+        let Some(hosted) = parts.runs.of(call.run) else { return };
+        let (hub, task_id) = (parts.host.hub.clone(), hosted.task_id());
         let tid = hosted.run.caller(call).unwrap_or(Tid(1));
         let onlookers = Onlookers { hub, task_id, tid };
-        let span = self.host.tracer.attempt(call.run, tid, (step.work.name, &step.key, number));
-        let attempt = self.effects.attempt(call, step, &self.host.inbox, onlookers, span);
+        let span = parts.host.tracer.attempt(call.run, tid, (step.work.name, &step.key, number));
+        let attempt = self.attempt(call, step, &parts.host.inbox, onlookers, span);
         let told = (Stage::ToolExecutionStart, step.work.name);
         let data = StepData::new(step.work.name, &step.key, number);
-        self.tell_activity(task_id, Some(tid), told, Data::Step(data));
-        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        parts.tell((task_id, Some(tid)), told, Data::Step(data));
+        let Some(step) = self.steps.get_mut(&call) else { return };
         let what = (call, step.work.name, step.work.at.clone());
-        let kept = self.durable.as_ref().map(|durable| step.work.job.keeping(&durable.dir_lock));
+        let kept = parts.durable.as_ref().map(|durable| step.work.job.keeping(&durable.dir_lock));
         let job = kept.as_ref().unwrap_or(&step.work.job);
         let given = (attempt.clone(), step.slot.take());
-        let stop = self.host.start_attempt(what, given, job);
+        let stop = parts.host.start_attempt(what, given, job);
         step.launched = now;
         let begun = attempt.begun().unwrap_or(now);
         let due = step.next_check(begun, begun);
         step.state = State::Running { attempt, stop };
-        self.effects.arm(call, due);
+        self.arm(call, due);
     }
 
     /// An attempt has its result, and its thread is free.
     pub(crate) fn attempted(
         &mut self,
-        call: CallRef,
-        number: u64,
+        parts: &mut Parts<'_>,
+        (call, number): (CallRef, u64),
         tried: Tried,
         slot: Option<Slot>,
-    ) {
+    ) -> Option<Answered> {
         if let Some(slot) = slot {
-            self.effects.slots.give_back(slot);
+            self.slots.give_back(slot);
         }
-        let step = self.effects.steps.get(&call);
+        let step = self.steps.get(&call);
         if !step.is_some_and(|step| step.is_awaited(number)) {
-            self.effects.late += 1;
-            self.host.inbox.meters.late.add(1);
-            if let Some(place) = self.places.get(&call.run) {
-                self.runs[*place].run.count_late();
+            self.late += 1;
+            parts.host.inbox.meters.late.add(1);
+            if let Some(hosted) = parts.runs.of_mut(call.run) {
+                hosted.run.count_late();
             }
-            return self.serve_slots();
+            self.serve_slots(parts);
+            return None;
         }
-        self.attempt_over(call, tried);
+        self.tried(parts, call, tried)
     }
 
-    /// Tells the task, or tries again later.
-    pub(crate) fn attempt_over(&mut self, call: CallRef, mut tried: Tried) {
-        let now = self.host.clock.now();
-        let Some(step) = self.effects.steps.get(&call) else { return };
+    /// The answer for the task; `None` if there is another attempt.
+    fn tried(
+        &mut self,
+        parts: &mut Parts<'_>,
+        call: CallRef,
+        mut tried: Tried,
+    ) -> Option<Answered> {
+        let now = parts.host.clock.now();
+        let step = self.steps.get(&call)?;
         let worked = step.worked(now);
         if let State::Running { attempt, .. } = &step.state {
             Tracer::attempt_over(attempt, tried.as_ref().err().map(|failed| &failed.error));
         }
-        self.effects.attempt_over(call);
-        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        self.attempt_over(call);
+        let step = self.steps.get_mut(&call)?;
         let queue = step.queue;
-        let meters = self.host.inbox.meters.effects.of(step.work.name);
+        let meters = parts.host.inbox.meters.effects.of(step.work.name);
         let outcome = AttemptOutcome::of(tried.as_ref().map_err(|failed| &failed.error));
         meters.attempted(outcome, worked);
         if let Err(StepError { error, .. }) = &mut tried {
@@ -566,19 +534,20 @@ impl Runtime {
                 let (attempt, failures) = (step.attempt, step.failures);
                 let wait = step.work.retry.as_ref().map(|retry| retry.wait(failures, step.seed));
                 let retry_at = now + wait.unwrap_or_default();
-                self.tell_attempt_over(call, Err(&error), Some(retry_at));
-                self.effects.arm(call, Some(retry_at));
-                self.write_effect(call, |journal, page, (tid, clock, _)| {
-                    let failed = (attempt, &error, retry_at);
-                    journal.effect_failed(page, (tid, clock), call, failed);
+                step.tell_attempt_over(parts, call, Err(&error), Some(retry_at));
+                self.arm(call, Some(retry_at));
+                parts.write(call, |lines, tid| {
+                    lines.effect_failed(tid, call, (attempt, &error, retry_at));
                 });
+                self.serve_waiting(parts, queue);
+                None
             }
             tried => {
                 let waited = now.saturating_since(step.asked);
-                self.host.inbox.meters.waited.effect.0.observe_time(waited);
+                parts.host.inbox.meters.waited.effect.0.observe_time(waited);
                 let result = tried.as_ref().map(drop).map_err(|failed| &failed.error);
-                self.tell_attempt_over(call, result, None);
-                let in_doubt = self.effects.steps.remove(&call).filter(|step| step.in_doubt);
+                step.tell_attempt_over(parts, call, result, None);
+                let in_doubt = self.steps.remove(&call).filter(|step| step.in_doubt);
                 let result = match tried {
                     Ok(json) => Ok(Value::new(json)),
                     Err(StepError { error, .. }) => Err(match in_doubt {
@@ -586,105 +555,88 @@ impl Runtime {
                         _ => error,
                     }),
                 };
-                self.complete(call.run, Completion::Call(call, result));
+                Some(Answered { call, result, queue })
             }
         }
-        self.serve_waiting(queue);
     }
 
-    /// Tells those who watch what came of an attempt.
-    fn tell_attempt_over(
-        &mut self,
-        call: CallRef,
-        result: Result<(), &TaskError>,
-        retry_at: Option<Time>,
-    ) {
-        let Some(place) = self.places.get(&call.run) else { return };
-        let Some(step) = self.effects.steps.get(&call) else { return };
-        let hosted = &self.runs[*place];
-        let (task_id, tid) = (hosted.task_id(), hosted.run.caller(call));
-        let mut data = StepData::new(step.work.name, &step.key, step.attempt);
-        let message = match result {
-            Ok(()) => step.work.name.into(),
-            Err(error) => format!("{}: {}", step.work.name, error.message()).into(),
-        };
-        data.code = result.err().map(|error| error.code().into());
-        data.retry_at = retry_at;
-        let told: (Stage, Cow<'static, str>) = (Stage::ToolExecutionComplete, message);
-        self.tell_activity(task_id, tid, told, Data::Step(data));
-    }
-
-    /// Nobody waits for a step any more.
-    pub(crate) fn abort_step(&mut self, call: CallRef) {
-        self.count_cut_off(call, AttemptOutcome::Cancelled);
-        self.stop_work(call);
-        self.effects.attempt_over(call);
-        if let Some(step) = self.effects.steps.remove(&call) {
-            self.serve_waiting(step.queue);
-            self.hand_in_held();
+    /// Gives up a step that no task waits for any more.
+    pub(crate) fn abort(&mut self, parts: &mut Parts<'_>, call: CallRef) {
+        self.count_cut_off(parts, call, AttemptOutcome::Cancelled);
+        self.stop_work(parts, call);
+        self.attempt_over(call);
+        if let Some(step) = self.steps.remove(&call) {
+            self.serve_waiting(parts, step.queue);
         }
     }
 
     /// An attempt under way is left alone.
-    pub(crate) fn count_cut_off(&self, call: CallRef, outcome: AttemptOutcome) {
-        if let Some(step) = self.effects.steps.get(&call)
+    pub(crate) fn count_cut_off(&self, parts: &Parts<'_>, call: CallRef, outcome: AttemptOutcome) {
+        if let Some(step) = self.steps.get(&call)
             && matches!(step.state, State::Running { .. })
         {
-            let time = step.worked(self.host.clock.now());
-            self.host.inbox.meters.effects.of(step.work.name).attempted(outcome, time);
+            let time = step.worked(parts.host.clock.now());
+            parts.host.inbox.meters.effects.of(step.work.name).attempted(outcome, time);
         }
     }
 
     /// Stops the work if that is possible. `true`: the work had not started.
-    fn stop_work(&mut self, call: CallRef) -> bool {
+    fn stop_work(&mut self, parts: &Parts<'_>, call: CallRef) -> bool {
         if let Some(Underway { state: State::Running { attempt, stop, .. }, .. }) =
-            self.effects.steps.get(&call)
+            self.steps.get(&call)
         {
             attempt.give_up();
             if let Some(stop) = stop {
                 stop.stop();
             }
         }
-        let Some(work) = self.host.abort_work(call) else { return false };
+        let Some(work) = parts.host.abort_work(call) else { return false };
         if let Some(slot) = work.into_slot() {
-            self.effects.slots.give_back(slot);
+            self.slots.give_back(slot);
         }
         true
     }
 
     /// Forgets the steps of a run that is not there any more.
-    pub(crate) fn forget_steps(&mut self, run: RunId) {
+    pub(crate) fn forget_run(&mut self, parts: &mut Parts<'_>, run: RunId) {
         let of_run = |call: &&CallRef| call.run == run;
-        let calls: Vec<CallRef> = self.effects.steps.keys().filter(of_run).copied().collect();
-        calls.into_iter().for_each(|call| self.abort_step(call));
+        let calls: Vec<CallRef> = self.steps.keys().filter(of_run).copied().collect();
+        calls.into_iter().for_each(|call| self.abort(parts, call));
     }
 
-    /// Does what is due.
-    pub(crate) fn fire_effects(&mut self) {
-        let now = self.follow_wall_clock();
-        while let Some((time, due)) = self.effects.timers.first().copied()
-            && time <= now
-        {
-            self.effects.timers.pop_first();
-            match due {
-                Due::Queue(queue) => self.serve_queue(queue),
-                Due::Step(call) => self.step_due(call, now),
+    /// Takes out something that is due by now.
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<Due> {
+        let (time, due) = self.timers.first().copied()?;
+        (time <= now).then(|| {
+            self.timers.pop_first();
+            due
+        })
+    }
+
+    /// Does it.
+    pub(crate) fn fire(&mut self, parts: &mut Parts<'_>, due: Due, now: Time) -> Option<Answered> {
+        match due {
+            Due::Queue(queue) => {
+                self.serve_queue(parts, queue);
+                None
             }
+            Due::Step(call) => self.step_due(parts, call, now),
         }
-        self.hand_in();
     }
 
-    fn step_due(&mut self, call: CallRef, now: Time) {
-        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+    fn step_due(&mut self, parts: &mut Parts<'_>, call: CallRef, now: Time) -> Option<Answered> {
+        let step = self.steps.get_mut(&call)?;
         step.timer = None;
         let State::Running { attempt, .. } = &step.state else {
-            return self.queue_up(call);
+            self.queue_up(parts, call);
+            return None;
         };
         // While it waits for a thread, neither its timeout nor its heartbeat counts.
         let begun = attempt.begun().unwrap_or(now);
         let sign = if attempt.has_beaten() { now } else { begun };
         if let Some(due) = step.next_check(begun, sign).filter(|due| *due > now) {
-            return self.effects.arm(call, Some(due));
+            self.arm(call, Some(due));
+            return None;
         }
         let heartbeat = step.work.heartbeat;
         let is_over_time = step.work.timeout.is_some_and(|timeout| begun + timeout <= now);
@@ -695,25 +647,65 @@ impl Runtime {
                 format!("sent no heartbeat for {:?}", heartbeat.unwrap_or_default())
             }
         };
-        let never_began = self.stop_work(call);
-        if kind == Kind::AtMostOnce && !never_began && self.hold_in_doubt(call) {
-            return;
+        let never_began = self.stop_work(parts, call);
+        if kind == Kind::AtMostOnce && !never_began && self.hold_in_doubt(parts, call) {
+            return None;
         }
-        if let Some(step) = self.effects.steps.get_mut(&call) {
+        if let Some(step) = self.steps.get_mut(&call) {
             step.in_doubt |= step.work.tells_doubt && !never_began;
         }
         let error = |kind| TaskError::new(kind, format!("attempt {number} {what}"));
-        self.attempt_over(
-            call,
-            Err(match kind {
-                Kind::AtMostOnce if !never_began => StepError::last(error(ErrorKind::InDoubt)),
-                _ => StepError::passing(error(ErrorKind::TimedOut)),
-            }),
-        );
+        let failed = match kind {
+            Kind::AtMostOnce if !never_began => StepError::last(error(ErrorKind::InDoubt)),
+            _ => StepError::passing(error(ErrorKind::TimedOut)),
+        };
+        self.tried(parts, call, Err(failed))
     }
 }
 
+/// The key of a step, and what the log has of it. `None`: no task waits for this call.
+fn identity(parts: &mut Parts<'_>, call: CallRef) -> Option<Known> {
+    let hosted = parts.runs.of_mut(call.run)?;
+    let Some(durable_state) = &mut hosted.durable_state else {
+        let entropy = &parts.host.entropy;
+        let (key, seed) = (entropy.uuid().to_string(), entropy.seed());
+        return Some(Known { key, birth: seed, seed, begun: Begun::default() });
+    };
+    let seq = durable_state.journal.seq_of(call)?;
+    let key = durable_state.journal.key_of(call)?.to_string();
+    let begun = durable_state.begun.remove(&seq).unwrap_or_default();
+    let (birth, seed) = (durable_state.seed, mixed(durable_state.seed ^ mixed(seq)));
+    Some(Known { key, birth, seed, begun })
+}
+
+/// Whether a run is held, so that no attempt at a step of it begins.
+fn is_run_held(parts: &Parts<'_>, run: RunId) -> bool {
+    let durable = parts.durable.as_ref().filter(|durable| durable.has_held);
+    durable.and_then(|_| parts.runs.durable_state(run)).is_some_and(DurableState::is_held)
+}
+
 impl Underway {
+    /// Tells those who watch what came of an attempt.
+    fn tell_attempt_over(
+        &self,
+        parts: &mut Parts<'_>,
+        call: CallRef,
+        result: Result<(), &TaskError>,
+        retry_at: Option<Time>,
+    ) {
+        let Some(hosted) = parts.runs.of(call.run) else { return };
+        let of = (hosted.task_id(), hosted.run.caller(call));
+        let mut data = StepData::new(self.work.name, &self.key, self.attempt);
+        let message = match result {
+            Ok(()) => self.work.name.into(),
+            Err(error) => format!("{}: {}", self.work.name, error.message()).into(),
+        };
+        data.code = result.err().map(|error| error.code().into());
+        data.retry_at = retry_at;
+        let told: (Stage, Cow<'static, str>) = (Stage::ToolExecutionComplete, message);
+        parts.tell(of, told, Data::Step(data));
+    }
+
     /// When an attempt that began and last gave a sign at these moments is looked at next.
     fn next_check(&self, begun: Time, sign: Time) -> Option<Time> {
         let until = self.work.timeout.map(|timeout| begun + timeout);

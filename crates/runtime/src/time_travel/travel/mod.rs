@@ -113,8 +113,7 @@ impl TimeTravel {
         let mut next = seq.saturating_sub(before).max(here + 1);
         loop {
             self.here = None;
-            let gone = self.room.travel_on(id, &self.history, (here, next));
-            gone.map_err(RunError::Failed)?;
+            self.go_on(id, (here, next)).map_err(RunError::Failed)?;
             self.here = Some((id, next));
             let moment = self.look(id, next);
             if next == seq {
@@ -131,12 +130,12 @@ impl TimeTravel {
     fn set_out_for(&mut self, seq: u64) -> Result<(RunId, u64), RunError> {
         if let Some((id, at)) = self.here
             && at < seq
-            && self.room.can_travel_on(id)
+            && self.can_go_on(id)
         {
             return Ok((id, at));
         }
         self.leave();
-        let id = self.room.begin_travel(&self.history).map_err(RunError::Failed)?;
+        let id = self.begin().map_err(RunError::Failed)?;
         let first = self.room.run_of(id).map_or_else(Vec::new, |run| run.tasks());
         self.first =
             first.into_iter().map(|task| (task.label.tid, task.label.spawned_at)).collect();
@@ -145,8 +144,8 @@ impl TimeTravel {
 
     /// The run in its present state.
     fn look(&mut self, id: RunId, seq: u64) -> Moment {
-        let failures = self.room.failures(id);
-        let steps = self.room.waiting_steps(id);
+        let failures = self.failures(id);
+        let steps = self.waiting_steps(id);
         let step = |call: CallRef| steps.get(&call).cloned();
         let language = self.room.settings.registry.language.as_deref();
         let mut sights = self.room.run_of(id).map_or_else(Vec::new, |run| run.sights(&step));
