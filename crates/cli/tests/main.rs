@@ -1,6 +1,7 @@
 //! The integration tests of the crate `tiffany-cli`, a module for each theme. They are one binary because each
 //! binary would be linked with all of the crate: `Cargo.toml` names this file as the only one.
 
+mod attributes;
 mod book;
 mod capture;
 mod changing;

@@ -3,6 +3,7 @@
 //! and changes nothing.
 
 pub mod activity;
+pub mod attributes;
 pub mod call_words;
 mod diff;
 mod error;

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tiffany_kernel::{TaskError, Tid, Uuid};
+use tiffany_kernel::{Attributes, TaskError, Tid, Uuid};
 
+use crate::attributes::of_record;
 use crate::long_error::shown_error;
 use crate::record::Record;
 use crate::record::owned;
@@ -22,7 +23,7 @@ const PIECE: usize = 4096;
 /// Beyond this the whole file is read.
 const MAX_TAIL_BYTES: usize = 1 << 17;
 /// A run that was compacted has so many lines at most.
-const MAX_COMPACTED_LINES: u64 = 3;
+const MAX_COMPACTED_LINES: u64 = 4;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -52,8 +53,14 @@ impl Outcome {
 pub struct RunOutline {
     /// The id that it was started with.
     pub id: String,
+    /// The namespace of its identity; mostly empty.
+    pub namespace: String,
     /// The function that it runs.
     pub function: String,
+    /// Its tags and attributes.
+    pub attributes: Attributes,
+    /// Its deadline, in RFC 3339.
+    pub deadline: Option<String>,
     /// The run it was forked from, and the record there.
     pub fork: Option<(Uuid, u64)>,
     /// When it began.
@@ -70,6 +77,10 @@ pub struct RunOutline {
     recorded_error: Option<Value>,
     /// The rules about ends that it follows.
     rules: u64,
+    /// The version of a line that a newer program wrote.
+    newer: Option<u64>,
+    /// Whether its last lines say what its tags and attributes are.
+    has_attributes: bool,
     /// Whether its root has failed and tasks are left, as far as its last lines tell.
     pub is_ending: bool,
     /// Whether it is a fork that may not do what it needs.
@@ -85,7 +96,11 @@ pub struct RunOutline {
 impl RunOutline {
     /// Looks at a run that was not removed.
     pub fn at(view: &View, run: Uuid, entry: &RunEntry) -> Result<RunOutline, LogError> {
-        RunOutline::by(run, entry, |bytes| view.ends(run, bytes), |hash| view.blob(hash))
+        let file = Ends {
+            ends: &|bytes| view.ends(run, bytes),
+            contains: &|bytes| view.contains(run, bytes),
+        };
+        RunOutline::by(run, entry, &file, |hash| view.blob(hash))
     }
 
     /// The same at a run's file as it is: while somebody writes it, it may not have all of the run yet.
@@ -97,26 +112,41 @@ impl RunOutline {
     ) -> Result<RunOutline, LogError> {
         let file = RunFile::open(disk, root, run)?;
         entry.len = file.len()?;
-        let ends = |bytes| file.ends(entry.len, bytes);
-        RunOutline::by(run, &entry, ends, |hash| read_blob(disk, root, hash))
+        let file = Ends {
+            ends: &|bytes| file.ends(entry.len, bytes),
+            contains: &|bytes| file.contains(bytes),
+        };
+        RunOutline::by(run, &entry, &file, |hash| read_blob(disk, root, hash))
     }
 
     fn by(
         run: Uuid,
         entry: &RunEntry,
-        ends: impl Fn(usize) -> Result<(Vec<u8>, Vec<u8>), LogError>,
+        file: &Ends<'_>,
         read_blob: impl FnOnce(BlobHash) -> Result<Vec<u8>, LogError>,
     ) -> Result<RunOutline, LogError> {
         let mut outline = RunOutline::default();
         let may_be_compacted = entry.generation > 1 && entry.seq <= MAX_COMPACTED_LINES;
         let mut bytes = if may_be_compacted { usize::MAX } else { PIECE };
         loop {
-            let (head, tail) = ends(bytes)?;
+            let (head, tail) = (file.ends)(bytes)?;
             let is_whole = bytes as u64 >= entry.len;
-            let has_head = outline.read_head(entry, &String::from_utf8_lossy(&head));
+            let has_head = outline.read_head(&String::from_utf8_lossy(&head));
             let has_tail = outline.read_tail(entry, &String::from_utf8_lossy(&tail), is_whole);
             if is_whole && entry.state == RunState::Finished {
                 outline.damage = check(run, &head).err();
+            }
+            if let Some(version) = outline.newer {
+                let path = format!("{run}.wal").into();
+                outline.damage.get_or_insert(LogError::Newer { path, version });
+            }
+            // A run that is over says at its end what it has; one that isn't may have said it anywhere.
+            let is_unknown = entry.state == RunState::Live
+                && !(is_whole || outline.has_attributes)
+                && (file.contains)(ATTRIBUTES)?;
+            if is_unknown {
+                bytes = usize::MAX;
+                continue;
             }
             if (has_head && has_tail) || is_whole {
                 let error =
@@ -129,30 +159,26 @@ impl RunOutline {
     }
 
     /// Reads the first line, as far as it is there.
-    fn read_head(&mut self, entry: &RunEntry, head: &str) -> bool {
+    fn read_head(&mut self, head: &str) -> bool {
         let text = |value: &str| serde_json::from_str::<String>(value).ok();
         let mut fields = Fields { rest: head.strip_prefix('{').unwrap_or("") };
+        let mut tags = None;
+        self.newer = self.newer.or(LogLine::newer(head));
         while let Some((name, value)) = fields.next() {
             match name {
                 "ts" => self.started = text(value).unwrap_or_default(),
                 "rules" => self.rules = value.parse().unwrap_or(0),
                 "id" => self.id = text(value).unwrap_or_default(),
-                "function" => {
-                    self.function = text(value).unwrap_or_default();
-                    // A fork says so next, before what may be long; a later generation knows what was before it.
-                    let says_fork = FORK.starts_with(fields.rest) || fields.rest.starts_with(FORK);
-                    if entry.generation == 1 && !says_fork {
-                        return true;
-                    }
-                }
+                "function" => self.function = text(value).unwrap_or_default(),
+                "namespace" => self.namespace = text(value).unwrap_or_default(),
+                "deadline" => self.deadline = text(value),
+                "tags" => tags = Some(value),
+                "attributes" => self.attributes = of_record(tags, Some(value)),
                 "fork" => {
                     self.fork = fork(value);
                     // What was before that was its parent's.
                     if let Some(ts) = forked_at(value) {
                         self.started = ts;
-                    }
-                    if entry.generation == 1 {
-                        return true;
                     }
                 }
                 "continued" => {
@@ -162,10 +188,13 @@ impl RunOutline {
                             self.started = since.to_owned();
                         }
                     }
-                    return true;
                 }
                 "input" => return true,
                 _ => {}
+            }
+            // What else it was started with comes before its input, which may be long.
+            if fields.rest.starts_with(INPUT) {
+                return true;
             }
         }
         false
@@ -178,6 +207,9 @@ impl RunOutline {
             // What is left of a line.
             texts.next();
         }
+        let texts: Vec<&str> = texts.collect();
+        self.newer = self.newer.or_else(|| texts.iter().find_map(|text| LogLine::newer(text)));
+        let texts = texts.into_iter();
         let lines: Vec<(LogLine<'_>, Record<'_>)> =
             texts.filter_map(LogLine::of_checked).map(|line| (line, Record::read(&line))).collect();
         if let Some((last, _)) = lines.last() {
@@ -186,6 +218,12 @@ impl RunOutline {
             if self.changed < self.started {
                 self.changed.clone_from(&self.started);
             }
+            let last = lines.iter().rev().find_map(|(_, record)| match record {
+                Record::Attributes(whole) => Some(whole.read_all()),
+                _ => None,
+            });
+            self.has_attributes |= last.is_some();
+            self.attributes = last.unwrap_or_else(|| std::mem::take(&mut self.attributes));
             // The root of a run that goes on may have ended too: others of its tasks are left.
             if entry.state == RunState::Live {
                 self.is_paused = self.fork.is_some() && is_paused(&lines);
@@ -221,17 +259,22 @@ fn check(run: Uuid, lines: &[u8]) -> Result<(), LogError> {
     let mut checker = Checker::new(Some(run));
     let whole = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     for line in whole {
-        match checker.check(line).map_err(|broken| LogError::run(run, Path::new(""), broken)) {
-            // What a newer program wrote is not known here.
-            Err(LogError::Newer { .. }) => break,
-            checked => checked.map(drop)?,
-        }
+        let path = format!("{run}.wal");
+        checker.check(line).map_err(|broken| LogError::run(run, Path::new(&path), broken))?;
     }
     Ok(())
 }
 
-/// How the field begins that says what a run was forked from.
-const FORK: &str = ",\"fork\":";
+/// The file of a run, as far as it is needed: both ends of it, and whether bytes are anywhere in it.
+struct Ends<'a> {
+    ends: &'a dyn Fn(usize) -> Result<(Vec<u8>, Vec<u8>), LogError>,
+    contains: &'a dyn Fn(&[u8]) -> Result<bool, LogError>,
+}
+
+/// How the field begins that may be long.
+const INPUT: &str = ",\"input\":";
+/// What a line has that tells other tags and attributes than the first.
+const ATTRIBUTES: &[u8] = b"\"type\":\"Attributes\"";
 
 fn fork(json: &str) -> Option<(Uuid, u64)> {
     let fork: serde_json::Value = serde_json::from_str(json).ok()?;

@@ -181,6 +181,8 @@ const PASSING: &[&str] = &[
     "promise",
     "from",
     "continued",
+    "deadline",
+    "instruction",
 ];
 
 #[derive(Default)]

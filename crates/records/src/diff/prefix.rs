@@ -121,8 +121,13 @@ pub(super) fn prefix(a: (RunReader, Names), b: (RunReader, Names)) -> Result<Pre
 
 /// Whether a record says nothing of what the run did.
 fn is_passed_over(record: &Record<'_>) -> bool {
-    matches!(
+    let is_passed_over = matches!(
         record,
-        Record::ShutdownMarker(_) | Record::Forked(_) | Record::RunHeld(_) | Record::RunReleased(_)
-    )
+        Record::ShutdownMarker(_)
+            | Record::Forked(_)
+            | Record::RunHeld(_)
+            | Record::RunReleased(_)
+            | Record::Attributes(_)
+    );
+    is_passed_over || record.annotation().is_some()
 }

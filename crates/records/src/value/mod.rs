@@ -35,7 +35,9 @@ impl Json {
 
 /// A value as JSON that [`decode`] reads; if it cannot be, the error names the place inside the value.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
-    serialize(value).map(protect)
+    let json = serialize(value)?;
+    plain::refuse_reserved(&json)?;
+    Ok(protect(json))
 }
 
 /// A value as the JSON that serde makes of it.

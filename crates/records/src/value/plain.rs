@@ -1,11 +1,11 @@
 //! Values from outside the program: what HTTP clients, the command line and other processes send. They are plain JSON. A value is checked before its sender is told
 //! that it was taken, and one that the codec of a language could take for its own is marked. Knows nothing of requests.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use serde::Deserializer;
-use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError};
 
@@ -17,17 +17,45 @@ const MAX_LEVELS: usize = 100;
 /// What stands before a value in which nothing is a tag; `}` stands behind it.
 const MARK: &str = "{\"$plain\":";
 
-/// A value from outside as the log has it. An error if a program could not read it.
+/// The name that a value has in the log when it is encrypted.
+pub const ENCRYPTED: &str = "$enc";
+
+/// Returns an error if a value is an object with a member `$enc`: the log has that only where a value is encrypted. A
+/// value further inside may have such a member.
+pub fn refuse_reserved(json: &str) -> Result<(), TaskError> {
+    // Nearly all values have neither.
+    let bytes = json.as_bytes();
+    let may_have = |text: &[u8]| memchr::memmem::find(bytes, text).is_some();
+    if !json.trim_start().starts_with('{') || !(may_have(b"$enc") || may_have(b"\\u")) {
+        return Ok(());
+    }
+    let members = serde_json::from_str::<BTreeMap<String, IgnoredAny>>(json);
+    match members {
+        Ok(members) if members.contains_key(ENCRYPTED) => {
+            let message =
+                "a value has a member `$enc`, which stands for encrypted values in the log";
+            Err(TaskError::new(ErrorKind::ReservedName, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A value from outside as the log has it. An error if a program could not read it, or if it has a name that is reserved.
 pub fn accept(json: &RawValue) -> Result<Box<RawValue>, TaskError> {
     let has_dollar = check(json)?;
+    if has_dollar {
+        refuse_reserved(json.get())?;
+    }
     let text = compact(json.get());
     let text = if has_dollar { mark(&text) } else { text };
     RawValue::from_string(text).map_err(|error| refused(&error))
 }
 
-/// A value that a codec made, as it is, where nobody has that codec. An error if no program could read it.
+/// A value that a codec made, as it is, where nobody has that codec. An error if no program could read it, or if it has a
+/// name that is reserved.
 pub fn check_readable(json: Box<RawValue>) -> Result<Box<RawValue>, TaskError> {
-    check(&json).map(|_| json)
+    check(&json)?;
+    refuse_reserved(unmark(json.get())).map(|()| json)
 }
 
 /// Whether something in a value could be taken for a tag. An error if no program could read it.
@@ -192,6 +220,31 @@ mod tests {
             assert!(refused.contains(why) && refused.contains("TFY0220"), "{refused}");
         }
         assert!(accepted(&deep[1..201]).is_ok());
+    }
+
+    #[test]
+    fn the_name_of_encrypted_values_is_reserved_where_a_value_begins() {
+        for reserved in [
+            r#"{"$enc":"k1"}"#,
+            r#"{"a":1,"$enc":"k1"}"#,
+            r#" { "\u0024enc" : null }"#,
+            r#"{"a":{"$enc":1},"$enc":2}"#,
+        ] {
+            assert!(accepted(reserved).unwrap_err().contains("TFY0272"), "{reserved}");
+            let value: Value = serde_json::from_str(reserved).unwrap();
+            assert_eq!(encode(&value).unwrap_err().code(), "TFY0272", "{reserved}");
+        }
+        for free in [
+            r#"[{"$enc":1}]"#,
+            r#"{"a":{"$enc":1}}"#,
+            r#"{"$encrypted":1}"#,
+            r#"{"enc":"$enc"}"#,
+            r#""$enc""#,
+        ] {
+            let value: Value = serde_json::from_str(free).unwrap();
+            assert_eq!(decode::<Value>(&accepted(free).unwrap()).unwrap(), value, "{free}");
+            assert_eq!(decode::<Value>(&encode(&value).unwrap()).unwrap(), value, "{free}");
+        }
     }
 
     #[test]

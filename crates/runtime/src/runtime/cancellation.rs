@@ -102,6 +102,9 @@ impl Runtime {
             let kind = RecordKind::Cancelled((tid == Tid(1)).then(|| error.clone()));
             journal.write(&mut durable.page, Record { tid, clock, step: AT_THE_END, kind });
         }
+        if decoded.attributes != decoded.beginning.terms.attributes {
+            journal.last_attributes(&mut durable.page, clock, &decoded.attributes);
+        }
         durable.page.batch.finish(&journal.chain);
         self.hand_in();
         self.durable_mut().log.catch_up().map_err(log_failed)?;
@@ -118,7 +121,9 @@ impl Runtime {
         self.activity_ends(uuid.into(), outcome.as_ref().err());
         let parent = decoded.forks.last().map(|fork| Parent { run: fork.parent, at: fork.at });
         let beginning = Beginning::read(&decoded.beginning, function);
-        let ended = Box::new(Ended { beginning, outcome });
+        let (attributes, deadline) =
+            (Box::new(decoded.attributes), decoded.beginning.terms.deadline);
+        let ended = Box::new(Ended { beginning, outcome, attributes, deadline });
         let stand = LogEnd::of(&journal.chain);
         self.note_over((uuid, stand), (decoded.beginning.started, parent), ended);
         self.deliver_parked(uuid);

@@ -66,6 +66,11 @@ impl Runtime {
             durable_state.is_over = true;
             let (clock, failure) = (hosted.run.clock(), hosted.run.failure());
             durable_state.journal.end(&mut durable.page, clock, failure);
+            if let Some(now) = hosted.run.attributes()
+                && *now != durable_state.terms.attributes
+            {
+                durable_state.journal.last_attributes(&mut durable.page, clock, now);
+            }
             durable.page.batch.finish(&durable_state.journal.chain);
             durable.after_commit.push(AfterCommit::Over(id));
         }

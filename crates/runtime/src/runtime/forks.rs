@@ -94,8 +94,7 @@ impl Runtime {
         durable.log.catch_up().map_err(tiffany_records::errors::log_failed)?;
         let source = Source { disk: &*durable.disk, root: &durable.root, run: parent };
         let (entropy, empty) = (&self.host.entropy, durable.page.batch.another());
-        let Copied { id, chain, mut batch } = copy(&source, at, fork, clock, empty, |id| {
-            let uuid = tiffany_records::key::run_id(id);
+        let Copied { id, chain, mut batch } = copy(&source, at, fork, clock, empty, |uuid, id| {
             let knows = |run: Uuid| durable.runs.contains_key(&run);
             let is_free = !knows(uuid) && tiffany_records::key::refuse_ambiguous(id, knows).is_ok();
             is_free.then(|| entropy.seed_of(uuid))

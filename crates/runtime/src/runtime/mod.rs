@@ -9,6 +9,7 @@ pub(crate) mod checkpoints;
 pub(crate) mod commit;
 pub(crate) mod continuation;
 pub(crate) mod damage;
+pub(crate) mod deadlines;
 pub(crate) mod doubts;
 pub(crate) mod dry_run;
 pub(crate) mod durable;
@@ -356,7 +357,8 @@ impl Runtime {
     /// When the next timer is due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let runs = self.deadlines.first().map(|(deadline, _)| *deadline);
-        runs.into_iter().chain(self.effects.next_deadline()).min()
+        let held = self.next_held_deadline();
+        runs.into_iter().chain(self.effects.next_deadline()).chain(held).min()
     }
 
     /// When the loop's thread has something to do in the place of another.
@@ -424,6 +426,9 @@ impl Runtime {
         }
         if !self.deadlines.is_empty() {
             self.fire_timers();
+        }
+        if self.next_held_deadline().is_some() {
+            self.resume_past_deadline();
         }
         if self.effects.next_deadline().is_some() {
             self.fire_effects();
@@ -716,6 +721,7 @@ impl Runtime {
             self.host.inbox.meters.timer_late.0.observe_time(late);
             self.runs[place].run.advance(now);
             self.line_up(place);
+            self.after_timers(place);
         }
     }
 
