@@ -110,9 +110,10 @@ impl Run {
             SystemCall::SetAttributes(changes) => self.set_attributes(changes),
             // Its record is all that it does.
             SystemCall::Annotate(_) => Answer::Now(Reply::Unit),
-            SystemCall::Custom(name, _) => {
-                Answer::error(ErrorKind::Unanswered, format!("nobody answers the call `{name}`"))
-            }
+            SystemCall::Custom(name, _) => Answer::error(
+                ErrorKind::Unanswered,
+                format!("no handler answers the call `{name}`"),
+            ),
         }
     }
 }
