@@ -82,9 +82,9 @@ def given(
     used = [name for name, value in named if value is not None and value != ()]
     if used and (callable(workflow) and not isinstance(workflow, type)):
         try:
-            parameters = inspect.signature(workflow).parameters
+            parameters = set(inspect.signature(workflow).parameters)
         except (TypeError, ValueError):
-            parameters = {}
+            parameters = set()
         for name in used:
             if name in parameters:
                 raise bad(

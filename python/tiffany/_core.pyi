@@ -751,7 +751,7 @@ def attempt() -> Attempt: ...
 @final
 class SetAttributes(SystemCall[None]):
     def __new__(
-        cls, values: dict[str, _Attribute | None] | None = None, /, **named: _Attribute | None
+        cls, values: dict[str, Any] | None = None, /, **named: _Attribute | None
     ) -> Self: ...
 
 @final

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import tiffany
 from tiffany import connect, receive_message, set_attributes, step, workflow
 from tiffany.calls import add_tags, remove_tags
-from tiffany.durable import Runtime, RunInfo
+from tiffany.durable import RunInfo, Runtime
 from tiffany.errors import (
     BadArgumentError,
     BadAttributeError,
@@ -44,14 +43,15 @@ async def order(amount: int) -> str:
 
 @workflow
 async def tries() -> list[str]:
-    codes = []
+    codes: list[str] = []
+    tags: list[Any] = ["a\nb", "fine", 7]
     for values in ({"a b": 1}, {"a": [1]}, {"a": 2**63}, {"a": float("nan")}, {"a": None}):
         try:
             await set_attributes(values)
             codes.append("ok")
         except BadAttributeError as error:
             codes.append(error.code)
-    for tag in ("a\nb", "fine", 7):
+    for tag in tags:
         try:
             await add_tags(tag)
             codes.append("ok")
@@ -78,7 +78,13 @@ def only(runtime: Runtime, **asked: Any) -> RunInfo:
 
 
 def test_they_are_given_at_the_start_and_changed_by_the_run(tmp_path: Path) -> None:
-    given = {"customer": "ada", "rate": 0.5, "whole": 2.0, "paid": False, "due": DUE}
+    given: dict[str, Any] = {
+        "customer": "ada",
+        "rate": 0.5,
+        "whole": 2.0,
+        "paid": False,
+        "due": DUE,
+    }
     with Runtime(wal=tmp_path) as runtime:
         run = runtime.submit(order, 17, id="o", tags=["gold", "new"], attributes=given)
         begun = only(runtime)
@@ -102,7 +108,10 @@ def test_they_are_given_at_the_start_and_changed_by_the_run(tmp_path: Path) -> N
 def test_runs_are_found_by_tags_and_attributes(runtime: Runtime, tmp_path: Path) -> None:
     for number in range(5):
         runtime.submit(
-            order, number, id=f"o{number}", tags=["even"] if number % 2 == 0 else ["odd"],
+            order,
+            number,
+            id=f"o{number}",
+            tags=["even"] if number % 2 == 0 else ["odd"],
             attributes={"number": number, "name": f"n{number}", "due": DUE + timedelta(number)},
         )
     runtime.flush()
@@ -134,7 +143,8 @@ def test_what_is_not_allowed_is_an_error_in_the_run_and_at_the_start(runtime: Ru
     run = runtime.submit(tries, id="t")
     bad = "TFY0270"
     assert runtime.wait(run) == [bad, bad, bad, bad, "ok", bad, "ok", bad]
-    for attributes in ({"a b": 1}, {"a": [1]}, {"a": None}, {"a": 2**63}, {1: 1}):
+    refused: list[Any] = [{"a b": 1}, {"a": [1]}, {"a": None}, {"a": 2**63}, {1: 1}]
+    for attributes in refused:
         with pytest.raises(BadAttributeError, match="TFY0270"):
             runtime.submit(tries, id="u", attributes=attributes)
     with pytest.raises(BadArgumentError):
@@ -144,7 +154,7 @@ def test_what_is_not_allowed_is_an_error_in_the_run_and_at_the_start(runtime: Ru
 
 def test_a_parameter_of_the_same_name_is_given_by_position(runtime: Runtime) -> None:
     with pytest.raises(BadArgumentError, match="by position"):
-        runtime.submit(tagged, id="a", tags=["x"])
+        runtime.submit(tagged, id="a", tags=["x"])  # type: ignore[call-arg, arg-type]
     run = runtime.submit(tagged, ["x"], id="a")
     assert runtime.wait(run) == ["x"]
     assert only(runtime).tags == []
@@ -179,7 +189,9 @@ def test_a_deadline_is_a_moment_too_and_not_a_past_one(runtime: Runtime) -> None
     later = datetime.now(UTC) + timedelta(hours=1)
     runtime.submit(order, 1, id="o", deadline=later)
     assert only(runtime).deadline == later
-    for bad in (datetime.now(UTC) - timedelta(seconds=1), 0, -1, "soon", True, float("nan")):
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    refused: list[Any] = [past, 0, -1, "soon", True, float("nan")]
+    for bad in refused:
         with pytest.raises(BadDeadlineError, match="TFY0273"):
             runtime.submit(order, 1, id="p", deadline=bad)
     assert len(runtime.runs()) == 1

@@ -14,6 +14,8 @@ use crate::calls::call::TryCall;
 /// Records what the task does, for people who read the log. It changes nothing for the run: the record is written whatever
 /// else is recorded, a replay compares it with nothing, and a resumed run doesn't write it again.
 ///
+/// In a run that is not durable it does nothing.
+///
 /// The record names the last call of this task that concerned the world, such as a step, unless another one is
 /// [given](Annotate::of); and the `InstructionStart` that the task, or the one that spawned it, wrote last.
 ///

@@ -1,9 +1,7 @@
 //! Records that a replay doesn't compare: the tags and attributes of a run, and annotations. An annotation names the call
 //! that it is about and the instruction that its task follows; what these are is known here.
 
-use tiffany_kernel::{
-    About, Annotation, AnnotationKind, Attributes, CallKind, CallRecord, Tid, Time,
-};
+use tiffany_kernel::{About, Annotation, AnnotationKind, Attributes, CallRecord, Tid, Time};
 
 use crate::run_log::journal::Journal;
 use crate::run_log::page::Page;
@@ -50,18 +48,12 @@ impl References {
         self.instructions.remove(tid);
     }
 
-    /// Takes in a record of a log.
+    /// Takes in a record of a log that is no call.
     pub(crate) fn add(&mut self, line: &LogLine<'_>, record: &Record<'_>, generation: u32) {
         let number = Number { generation, seq: line.seq };
         match record {
             Record::TaskSpawn(spawn) if spawn.error.is_none() => {
-                self.called(line.tid, number);
                 spawn.child.into_iter().for_each(|child| self.spawned(line.tid, Tid(child)));
-            }
-            Record::TaskYield(call)
-                if call.error.is_none() && call.kind().is_some_and(CallKind::is_outward) =>
-            {
-                self.called(line.tid, number);
             }
             Record::InstructionStart(_) => self.instructed(line.tid, number),
             record if record.is_end() => self.ended(line.tid),

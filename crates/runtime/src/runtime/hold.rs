@@ -276,6 +276,8 @@ impl Runtime {
                 if error.kind() != ErrorKind::RunHeld {
                     dormant.hold(&mut durable.page, clock, hold);
                     *error = held(uuid, &hold.why());
+                    let deadline = dormant.deadline().map(|deadline| (deadline, uuid));
+                    durable.held_deadlines.extend(deadline);
                 }
                 Ok(())
             }

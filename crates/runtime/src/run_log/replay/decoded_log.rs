@@ -476,6 +476,8 @@ impl DecodedLog {
     fn add_call(&mut self, line: &LogLine<'_>, kind: CallKind, clock: Time) {
         let fields = line.fields().rest.into();
         let call = Recorded { seq: line.seq, kind, clock, fields };
+        let number = Number { generation: self.beginning.generation, seq: line.seq };
+        self.references.called(line.tid, number);
         self.calls.entry(line.tid).or_default().push_back(call);
         self.shown.remove(&line.tid);
         if !self.notes.is_empty() {
