@@ -169,7 +169,7 @@ def test_secrets_are_neither_tags_nor_names(tmp_path: Path) -> None:
             return error.code
         return "ok"
 
-    with Runtime(wal=tmp_path, redact=["sk-[0-9]{10}"]) as runtime:
+    with Runtime(wal=tmp_path, redact=["pattern sk-[0-9]{10}"]) as runtime:
         assert runtime.wait(runtime.submit(leaks, id="l")) == "TFY0192"
         with pytest.raises(SecretNameError):
             runtime.submit(leaks, id="m", tags=["sk-0123456789"])

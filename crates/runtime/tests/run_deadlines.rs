@@ -269,3 +269,29 @@ fn a_deadline_that_is_past_or_none_is_refused() {
     assert_eq!(summary(&mut runtime).deadline, None);
     assert_eq!(run_id("w"), summary(&mut runtime).uuid);
 }
+
+#[test]
+fn a_paused_run_fails_when_it_can_be_resumed_held_or_not() {
+    for is_held in [false, true] {
+        let dir = Dir::new();
+        let mut runtime = program(&dir).build().unwrap();
+        let run = runtime.submit_with::<u32>("waits", "w", &(), &within(ms(150))).unwrap();
+        runtime.run(sleep(ms(20))).unwrap();
+        let deadline = summary(&mut runtime).deadline.unwrap();
+        runtime.flush().unwrap();
+        drop(runtime);
+        // Nobody has its function.
+        let mut runtime = dir.builder().build().unwrap();
+        assert_eq!(summary(&mut runtime).state, State::Paused);
+        if is_held {
+            runtime.hold(&run, "ada", None).unwrap();
+        }
+        runtime.run(sleep(ms(200))).unwrap();
+        let paused = summary(&mut runtime);
+        assert_eq!((paused.state, paused.deadline.as_deref()), (State::Paused, Some(&*deadline)));
+        drop(runtime);
+        assert_eq!(dir.count("\"why\":\"deadline\""), usize::from(is_held));
+        let mut runtime = program(&dir).build().unwrap();
+        is_past_deadline(runtime.wait_for(&run), &deadline);
+    }
+}
