@@ -68,6 +68,18 @@ fn shown(summary: &RunSummary) -> String {
     all.join(" ")
 }
 
+/// Drives the runtime until a run has this.
+#[track_caller]
+fn until(runtime: &mut Runtime, id: &str, expected: &str) {
+    for _ in 0..2000 {
+        if shown(&summary(runtime, id)) == expected {
+            return;
+        }
+        runtime.run(sleep(ms(5))).unwrap();
+    }
+    assert_eq!(shown(&summary(runtime, id)), expected);
+}
+
 fn outline(dir: &Path, run: Uuid) -> String {
     let view = View::open(Arc::new(RealDisk), dir).unwrap();
     let outline = RunOutline::at(&view, run, &view.run(run).unwrap()).unwrap();
@@ -90,8 +102,7 @@ fn they_are_set_at_the_start_changed_by_the_run_and_stay_when_it_is_over() {
         let mut runtime = start();
         let run = runtime.submit_with::<String>("order", "order-1", &(), &options()).unwrap();
         assert_eq!(shown(&summary(&mut runtime, "order-1")), BEGUN);
-        runtime.run(sleep(ms(30))).unwrap();
-        assert_eq!(shown(&summary(&mut runtime, "order-1")), CHARGED);
+        until(&mut runtime, "order-1", CHARGED);
         runtime.flush().unwrap();
         drop(runtime);
         // From its file, which has not been read as a whole.
@@ -158,8 +169,7 @@ fn a_run_that_begins_anew_keeps_them() {
     for word in ["a", "b"] {
         runtime.send(&run, "word", &word).unwrap();
     }
-    runtime.run(sleep(ms(20))).unwrap();
-    assert_eq!(shown(&summary(&mut runtime, "r")), "loop seen-a seen-b round=2");
+    until(&mut runtime, "r", "loop seen-a seen-b round=2");
     runtime.flush().unwrap();
     drop(runtime);
     assert_eq!(outline(&dir.0, run.uuid()), "loop seen-a seen-b round=2");
@@ -214,7 +224,7 @@ fn a_fork_has_those_of_its_parent_as_of_the_record() {
     let dir = Dir::new();
     let mut runtime = program(&dir).build().unwrap();
     let run = runtime.submit_with::<String>("order", "order-1", &(), &options()).unwrap();
-    runtime.run(sleep(ms(30))).unwrap();
+    until(&mut runtime, "order-1", CHARGED);
     runtime.send(&run, "word", &"sent").unwrap();
     runtime.wait_for(&run).unwrap();
     drop(runtime);
@@ -227,7 +237,12 @@ fn a_fork_has_those_of_its_parent_as_of_the_record() {
         shown(&runtime.runs(&query).unwrap().runs[0])
     };
     assert_eq!(forked(&mut runtime), BEGUN.replace("paid=false", "paid=true") + " stage=begun");
-    runtime.run(sleep(ms(20))).unwrap();
+    for _ in 0..2000 {
+        if forked(&mut runtime) == CHARGED {
+            break;
+        }
+        runtime.run(sleep(ms(5))).unwrap();
+    }
     assert_eq!(forked(&mut runtime), CHARGED);
     runtime.send(&fork, "word", &"kept").unwrap();
     runtime.wait_for(&fork).unwrap();
@@ -406,7 +421,9 @@ fn a_long_log_is_searched_for_them() {
     };
     let mut runtime = dir.builder().register("long", long).build().unwrap();
     let run = runtime.submit_with::<()>("long", "l", &(), &StartOptions::new().tag("x")).unwrap();
-    runtime.run(sleep(ms(50))).unwrap();
+    while !summary(&mut runtime, "l").waits.iter().any(|what| what.contains("word")) {
+        runtime.run(sleep(ms(5))).unwrap();
+    }
     runtime.flush().unwrap();
     drop(runtime);
     assert!(dir.log().len() > 200_000);
