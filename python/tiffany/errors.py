@@ -590,6 +590,30 @@ class InterruptedCodeError(TiffanyError):
     code = "TFY0245"
 
 
+class BadAttributeError(TiffanyError, ValueError):
+    """A tag or an attribute is not allowed, or there are too many."""
+
+    code = "TFY0270"
+
+
+class DeadlinePassedError(TiffanyError):
+    """The run had not ended at its deadline."""
+
+    code = "TFY0271"
+
+
+class ReservedNameError(TiffanyError, ValueError):
+    """A value has a name that is reserved in the log."""
+
+    code = "TFY0272"
+
+
+class BadDeadlineError(TiffanyError, ValueError):
+    """A deadline is past, or is not a deadline."""
+
+    code = "TFY0273"
+
+
 _FAMILIES: dict[str, type[TiffanyError]] = {
     "TFY0005": BadArgumentError,
     "TFY0006": BadArgumentError,
@@ -622,7 +646,9 @@ __all__ = [
     "ApprovalTimedOutError",
     "BackupStoppedError",
     "BadArgumentError",
+    "BadAttributeError",
     "BadChoiceError",
+    "BadDeadlineError",
     "BadDescriptorError",
     "BadPatternError",
     "BadRuleError",
@@ -630,6 +656,7 @@ __all__ = [
     "CannotContinueError",
     "ChannelClosedError",
     "DamagedBackupError",
+    "DeadlinePassedError",
     "DeadlockError",
     "DivergedError",
     "ForeignRunError",
@@ -687,6 +714,7 @@ __all__ = [
     "RefusedError",
     "RefusedValueError",
     "RejectedError",
+    "ReservedNameError",
     "RestlessError",
     "RunCompactedError",
     "RunHeldError",

@@ -41,6 +41,8 @@ pub(super) fn active(place: &Place, out: Out, options: &Ls) -> Done {
             let query = RunQuery {
                 states: vec![State::Live, State::Ending, State::Paused, State::Held],
                 function: options.function.clone(),
+                tags: options.tag.clone(),
+                attributes: options.attribute.clone(),
                 limit: options.limit.unwrap_or(DEFAULT_LIMIT),
                 ..RunQuery::default()
             };
@@ -86,6 +88,9 @@ fn of_files(view: &View, summary: &Summary) -> RunSummary {
         tasks: going().count(),
         waits: waits.take(MAX_WAITS).collect::<BTreeSet<_>>().into_iter().collect(),
         parent: summary.fork.map(|(run, at)| Parent { run, at }),
+        tags: summary.attributes.tags.iter().cloned().collect(),
+        attributes: summary.attributes.values.clone(),
+        deadline: summary.deadline.clone(),
     }
 }
 

@@ -10,7 +10,7 @@ use super::driver::{self, Silence};
 use super::error::{Ending, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find};
-use super::summary::{Summary, count, moment, short_moment};
+use super::summary::{Summary, attribute_text, count, moment, short_moment, values_of};
 use super::table::{Cell, Table};
 use super::{Done, progress::Progress};
 use tiffany::control::RunQuery;
@@ -84,6 +84,8 @@ fn query(
         since: options.since,
         before: options.before,
         parent: options.forks_of.as_deref().map(find).transpose()?,
+        tags: options.tag.clone(),
+        attributes: options.attribute.clone(),
         sort: options.sort,
         descending: options.reverse,
         ..RunQuery::default()
@@ -106,6 +108,9 @@ pub(super) fn json(summary: &Summary, process: Option<u32>) -> serde_json::Value
         "started": summary.started,
         "changed": summary.changed,
         "fork": summary.fork.map(|(run, at)| json!({ "run": run.to_string(), "at": at })),
+        "tags": summary.attributes.tags,
+        "attributes": values_of(&summary.attributes),
+        "deadline": summary.deadline,
     })
 }
 
@@ -122,6 +127,10 @@ fn print(
     let has_forks = runs.iter().any(|summary| summary.fork.is_some());
     if has_forks {
         head.push("FORK OF");
+    }
+    let has_attributes = runs.iter().any(|summary| !summary.attributes.is_empty());
+    if has_attributes {
+        head.push("TAGS, ATTRIBUTES");
     }
     let mut table = Table::new(&head);
     let when = if is_narrow { short_moment } else { moment };
@@ -152,6 +161,9 @@ fn print(
                 }
                 None => String::new().into(),
             });
+        }
+        if has_attributes {
+            row.push(attribute_text(&summary.attributes).into());
         }
         table.row(row);
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tiffany_records::Record;
+use tiffany_records::attributes::literal;
 
 use serde_json::{Value, json};
 use tiffany_kernel::{TaskError, TaskState, Uuid};
@@ -257,6 +258,16 @@ impl Facts {
         for ((at, run), fork) in self.forks.iter().flatten() {
             let fork = format!("{run} at {at}, {} ({})", fork.id, fork.state.word());
             fact("fork", &fork, Style::Plain)?;
+        }
+        if !summary.attributes.tags.is_empty() {
+            let tags: Vec<&str> = summary.attributes.tags.iter().map(String::as_str).collect();
+            fact("tags", &tags.join(", "), Style::Plain)?;
+        }
+        for (name, value) in &summary.attributes.values {
+            fact("attribute", &format!("{name}={}", literal(value)), Style::Plain)?;
+        }
+        if let Some(deadline) = &summary.deadline {
+            fact("deadline", &moment(deadline), Style::Plain)?;
         }
         fact("started", &moment(&summary.started), Style::Plain)?;
         fact("changed", &moment(&summary.changed), Style::Plain)?;

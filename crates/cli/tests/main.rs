@@ -1,6 +1,7 @@
 //! The integration tests of the crate `tiffany-cli`, a module for each topic. They are one binary,
 //! which `Cargo.toml` names, because each binary would link the whole crate.
 
+mod attributes;
 mod book;
 mod capture;
 mod changing;

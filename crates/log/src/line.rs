@@ -13,8 +13,14 @@ use super::json::{
 };
 use super::stamp::Stamp;
 
-/// The version of the line format, `v`.
-pub const LINE_VERSION: u64 = 1;
+/// The highest version of the line format, `v`, that this program knows. A line has the lowest version whose programs
+/// understand it: 1, unless an older program must not pass over it.
+pub const LINE_VERSION: u64 = 2;
+
+/// The first version, which most lines have.
+const FIRST_VERSION: u64 = 1;
+/// Where a line has its version: after `{"v":`.
+const VERSION_AT: usize = 5;
 
 /// The length of the end of a line: `,"crc":"xxxxxxxx"}` and the line break.
 pub(crate) const LINE_END: usize = 19;
@@ -79,6 +85,8 @@ record_types! {
     RunHeld,
     /// The run was released, and continues.
     RunReleased,
+    /// The run has other tags and attributes.
+    Attributes,
     /// The process shut down cleanly.
     ShutdownMarker,
     /// All lines before this one are from another run; from here on, the run is a fork of it.
@@ -92,19 +100,19 @@ record_types! {
     Compacted,
     /// The last line of a fixture: the log of a run that was captured for a test ends here.
     Captured,
-    /// Reserved for agents (ADR-0006).
+    /// An agent was given an instruction (ADR-0006).
     InstructionStart,
-    /// Reserved for agents (ADR-0006).
+    /// An agent made or revised its plan (ADR-0006).
     LLMPlan,
-    /// Reserved for agents (ADR-0006).
+    /// A step of an agent's plan begins (ADR-0006).
     StepStart,
-    /// Reserved for agents (ADR-0006).
+    /// A tool of an agent has ended (ADR-0006).
     ToolResult,
-    /// Reserved for agents (ADR-0006).
+    /// An agent is about to change files (ADR-0006).
     PatchPreview,
-    /// Reserved for agents (ADR-0006).
+    /// An agent has changed files (ADR-0006).
     Commit,
-    /// Reserved for agents (ADR-0006).
+    /// An agent is done with its instruction (ADR-0006).
     TaskComplete,
 }
 
@@ -271,6 +279,16 @@ impl<'a> Line<'a> {
         }
         let fields = batch.lines.len();
         Line { batch, chain, start, fields }
+    }
+
+    /// Gives the line a version: programs that don't know it refuse the line.
+    pub fn of_version(self, version: u64) -> Line<'a> {
+        assert!(
+            (FIRST_VERSION..=LINE_VERSION).contains(&version),
+            "nobody reads version {version}"
+        );
+        self.batch.lines[self.start + VERSION_AT] = b'0' + version as u8;
+        self
     }
 
     #[inline]

@@ -326,7 +326,12 @@ impl Applier {
             return Ok(());
         }
         let bytes = read_from(file, 0).doing("read", path)?;
-        let entry = self.entry_of(run, state, &bytes).expect("its first line is good");
+        let Some(entry) = self.entry_of(run, state, &bytes) else {
+            // A newer program began that generation.
+            let error = missing_from(run, path, Some(file), bytes.len() as u64)?;
+            self.refuse(run, error, recovery);
+            return Ok(());
+        };
         recovery.rescued.push((run, entry.seq));
         self.settle(found, entry, &bytes[entry.len as usize..], recovery)
     }

@@ -311,6 +311,11 @@ impl View {
         Ok(there.filter_map(|(name, len)| Some((BlobHash::parse(&name)?, len))).collect())
     }
 
+    /// Whether these bytes are anywhere in the file of a run.
+    pub fn contains(&self, run: Uuid, bytes: &[u8]) -> Result<bool, LogError> {
+        RunFile::open(&*self.disk, &self.root, run)?.contains(bytes)
+    }
+
     /// The beginning and the end of a run's lines, `bytes` of each at most, unchecked.
     pub fn ends(&self, run: Uuid, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
         let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;

@@ -22,9 +22,10 @@ use crate::runtime::guest::{Guest, Guests, Rested};
 use crate::runtime::settings::Settings;
 use crate::tasks::asyncgens::Hooks;
 use crate::tasks::{asyncgens, spawn};
+use crate::values::attributes::Given;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
-use crate::values::{approvals, argument, errors, value};
+use crate::values::{approvals, argument, attributes, errors, value};
 
 /// A runtime that has not been closed.
 struct Open {
@@ -198,8 +199,24 @@ impl Runtime {
         #[pyo3(from_py_with = argument::function)] function: String,
         #[pyo3(from_py_with = argument::id)] id: String,
         input: String,
+        options: Given<'_>,
     ) -> PyResult<String> {
-        runs::submit(py, &mut self.open(py)?.runtime, &function, &id, input)
+        let options = attributes::options(options)?;
+        runs::submit(py, &mut self.open(py)?.runtime, &function, &id, input, &options)
+    }
+
+    /// Lists runs, as JSON.
+    fn runs(
+        &self,
+        py: Python<'_>,
+        tags: Vec<String>,
+        filters: Vec<String>,
+        states: Vec<String>,
+        function: Option<String>,
+        limit: usize,
+    ) -> PyResult<String> {
+        let query = runs::query_of(py, (tags, filters), states, function, limit)?;
+        runs::list(py, &mut self.open(py)?.runtime, &query)
     }
 
     /// Drives all runs until this one has finished and returns its value.

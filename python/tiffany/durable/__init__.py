@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 from tiffany._activity import Activity, Lost, Subscription
 from tiffany._approvals import Approval, OpenApproval
+from tiffany._attributes import Attribute, RunInfo
 from tiffany._core import (
+    AddTags,
     Approve,
     Attempt,
     ContinueAs,
     Done,
     Patched,
     ReceiveMessage,
+    RemoveTags,
     SendMessage,
+    SetAttributes,
     Step,
     StepCall,
     attempt,
@@ -45,9 +49,11 @@ else:
 
 __all__ = [
     "Activity",
+    "AddTags",
     "Approval",
     "Approve",
     "Attempt",
+    "Attribute",
     "Backoff",
     "Chunk",
     "Connection",
@@ -60,12 +66,15 @@ __all__ = [
     "Paused",
     "Queue",
     "ReceiveMessage",
+    "RemoveTags",
     "Retention",
     "Run",
+    "RunInfo",
     "Runtime",
     "RuntimeSettings",
     "Saga",
     "SendMessage",
+    "SetAttributes",
     "StateMachine",
     "Status",
     "Step",

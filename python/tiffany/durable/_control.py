@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 import uuid as _uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast, overload
 
-from tiffany import _arguments, _core, _retention
+from tiffany import _arguments, _attributes, _core, _retention
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, several
+from tiffany._attributes import Attribute, RunInfo
 from tiffany._records import Doubt, Paused, Run, RunLike, Status, doubt, paused_run
 from tiffany._retention import Collected, Compacted, Pruned, Retention
 from tiffany.durable import _workflows
@@ -111,12 +113,42 @@ class Connection:
         pid, version, workflows, live, paused = self._control.status()
         return Status(pid, version, workflows, live, [paused_run(run) for run in paused])
 
-    def submit(self, workflow: Any, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]:
+    def submit(
+        self,
+        workflow: Any,
+        /,
+        *args: Any,
+        id: str,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: datetime | timedelta | float | None = None,
+        **kwargs: Any,
+    ) -> Run[Any]:
         """Starts a durable run of a workflow, given as a function or by name, or finds the run that
         has this id.
+
+        A new run has these tags and attributes, and fails if it has not ended at its deadline: a
+        moment, or a time from its start.
         """
+        options = _attributes.given(workflow, tags, attributes, deadline)
         name, given = started(workflow, args, kwargs)
-        return Run(id, _uuid.UUID(self._control.submit(name, id, given)))
+        return Run(id, _uuid.UUID(self._control.submit(name, id, given, options)))
+
+    def runs(
+        self,
+        *,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | Iterable[str] | None = None,
+        states: Iterable[str] = (),
+        function: str | None = None,
+        limit: int = 100,
+    ) -> list[RunInfo]:
+        """Lists runs, those that were started last first: those with all of these tags that fulfil
+        all of these conditions, which are values that attributes have, as a dict, or texts such as
+        ``"amount>=10"``.
+        """
+        asked = _attributes.query(tags, attributes, states, function, limit)
+        return _attributes.listed(self._control.runs(*asked))
 
     def send(self, run: RunLike, name: str, value: Any) -> None:
         """Sends a message to a run, which receives it with `ReceiveMessage`."""

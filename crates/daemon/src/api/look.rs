@@ -11,7 +11,8 @@ use serde_json::json;
 use tiffany::Time;
 use tiffany::Uuid;
 use tiffany::control::{
-    Answer, Request, RunDetail, RunQuery, SortBy, State as RunState, parse_moment,
+    Answer, Request, RunDetail, RunQuery, SortBy, State as RunState, parse_filters, parse_moment,
+    parse_tags,
 };
 use tiffany::pal::{Subscription, Told, Wanted};
 
@@ -31,6 +32,8 @@ pub(super) struct Listed {
     since: Option<String>,
     before: Option<String>,
     parent: Option<String>,
+    tag: Option<String>,
+    attribute: Option<String>,
     sort: Option<String>,
     order: Option<String>,
     limit: Option<u64>,
@@ -81,6 +84,8 @@ impl Listed {
             since: moment("since", self.since.as_deref())?,
             before: moment("before", self.before.as_deref())?,
             parent,
+            tags: self.tag.as_deref().map(parse_tags).unwrap_or_default(),
+            attributes: self.attribute.as_deref().map_or(Ok(Vec::new()), parse_filters)?,
             sort,
             descending,
             limit: limit as usize,

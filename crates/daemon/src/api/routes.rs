@@ -221,6 +221,16 @@ pub(super) const ROUTES: &[Route] = &[
             ("before", Schema::Is("Moment"), "Only runs that started before this moment."),
             ("parent", Schema::Is("Name"), "Only forks of this run."),
             (
+                "tag",
+                Schema::Text,
+                "Only runs that have all of these tags, separated by commas; one with a comma in it between quotation marks.",
+            ),
+            (
+                "attribute",
+                Schema::Is("AttributeFilters"),
+                "Only runs that fulfil all of these conditions, separated by commas, such as `amount>=10,customer=ada`.",
+            ),
+            (
                 "sort",
                 Schema::OneOf(&["started", "ended", "id", "function"]),
                 "The sort key; by default the start.",

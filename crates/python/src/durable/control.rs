@@ -13,10 +13,13 @@ use tiffany::{ErrorKind, Settlement, TaskError, Uuid, binding};
 
 use crate::durable::forks;
 use crate::durable::retention::{self, CollectedParts, CompactedParts, PrunedParts, RuleParts};
-use crate::durable::runs::{DoubtParts, PausedParts, decision, doubt, identity, paused_run};
+use crate::durable::runs::{
+    DoubtParts, PausedParts, decision, doubt, identity, page_json, paused_run, query_of,
+};
 use crate::process::interpreter;
+use crate::values::attributes::Given;
 use crate::values::errors::{Raise, TiffanyError};
-use crate::values::{approvals, argument, errors, json};
+use crate::values::{approvals, argument, attributes, errors, json};
 
 /// The status of a process: its number, its version, its functions, the number of unfinished runs,
 /// and the runs that cannot continue.
@@ -132,9 +135,26 @@ impl Control {
         #[pyo3(from_py_with = argument::function)] function: String,
         #[pyo3(from_py_with = argument::id)] id: String,
         input: String,
+        options: Given<'_>,
     ) -> PyResult<String> {
         let input = json::raw_text(input);
-        self.ask(py, |way| way.submit(&function, &id, &input)).map(|uuid| uuid.to_string())
+        let options = attributes::options(options)?;
+        let run = self.ask(py, |way| way.submit_with(&function, &id, &input, options))?;
+        Ok(run.to_string())
+    }
+
+    /// Lists runs, as JSON.
+    fn runs(
+        &self,
+        py: Python<'_>,
+        tags: Vec<String>,
+        filters: Vec<String>,
+        states: Vec<String>,
+        function: Option<String>,
+        limit: usize,
+    ) -> PyResult<String> {
+        let query = query_of(py, (tags, filters), states, function, limit)?;
+        self.ask(py, |way| way.runs(&query)).map(|page| page_json(&page))
     }
 
     fn send(

@@ -3,6 +3,7 @@
 
 mod agent;
 pub(crate) mod attempt;
+mod attributes;
 mod blocked_call;
 pub(crate) mod control;
 mod elsewhere;
@@ -40,6 +41,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(attempt::attempt, module)?)?;
     module.add_function(wrap_pyfunction!(crate::process::interpreter::leave, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
+    attributes::add(module)?;
     messages::add(module)
 }
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tiffany_kernel::{Asking, Reply, Shown, Site, SystemCall, TaskError, Uuid};
+use tiffany_kernel::{Asking, AttributeChange, Reply, Shown, Site, SystemCall, TaskError, Uuid};
 
 use crate::calls::approve::approve;
+use crate::calls::attributes::refuse_secrets;
 use crate::calls::call::{Direct, TryCall};
 use crate::calls::continue_as::continue_with;
 use crate::calls::question::answer_json;
@@ -33,6 +34,11 @@ impl Builder {
         self.registry.language = Some(language);
         self
     }
+}
+
+/// Returns an error if a tag or the name of an attribute has a secret in it.
+pub fn check_attribute_changes(changes: &[AttributeChange]) -> Result<(), TaskError> {
+    refuse_secrets(changes)
 }
 
 /// A durable run by its UUID, whether it exists or not.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
+use tiffany_kernel::{Attributes, ErrorKind, TaskError, Time, Uuid};
 
 use crate::host::tell::Tell;
 use crate::run_log::dormant_run::why_not_open;
@@ -41,7 +41,13 @@ pub(crate) struct Entry {
     pub(crate) ended: Option<Time>,
     pub(crate) error: Option<Box<ErrorSummary>>,
     pub(crate) parent: Option<Box<Parent>>,
+    /// Its tags and attributes, if it has some; and its deadline.
+    pub(crate) attributes: Option<Box<Attributes>>,
+    pub(crate) deadline: Option<Time>,
 }
+
+/// A run that does not go on here.
+pub(crate) type PausedRun = (Uuid, Option<TaskError>, State, Option<Attributes>);
 
 /// What is asked for, with what the loop knows of it.
 pub(crate) struct Listing {
@@ -49,14 +55,15 @@ pub(crate) struct Listing {
     /// Runs that go on, as many as a page can have, and how many there are that fit.
     pub(crate) live: Vec<(Time, RunSummary)>,
     pub(crate) live_total: u64,
-    /// Runs that do not go on here, and why; and those of which nothing is left, if they are wanted.
-    pub(crate) paused: Vec<(Uuid, Option<TaskError>, State)>,
+    /// Runs that do not go on here, why, and their tags and attributes if they are known; and those of which nothing is
+    /// left, if they are wanted.
+    pub(crate) paused: Vec<PausedRun>,
     pub(crate) removed: Vec<Uuid>,
 }
 
 /// What the loop knows of a run that does not go on.
 pub(crate) enum Shown {
-    Paused(Option<TaskError>, State),
+    Paused(Option<TaskError>, State, Option<Attributes>),
     /// With its value or its error, if it ended lately.
     Over(LogEnd, Option<Result<Arc<str>, TaskError>>),
 }
@@ -254,13 +261,14 @@ impl Catalogue {
         let Listing { query, live, live_total, paused, removed } = listing;
         let looked = query.look()?;
         let mut others: BTreeMap<Uuid, Entry> = BTreeMap::new();
-        for (run, error, state) in paused {
-            let error = error.as_ref().map(|error| Box::new(ErrorSummary::from(error)));
-            others.insert(run, Entry { state, error, ..self.head(run) });
+        for (run, error, state, attributes) in paused {
+            others.insert(run, self.head(run).stopped(error.as_ref(), state, attributes));
         }
         others.extend(removed.into_iter().map(|run| (run, Entry::removed())));
         // Those who go on were counted by the loop.
-        let lives = live.iter().map(|(started, summary)| Row {
+        let attributes: Vec<Attributes> =
+            live.iter().map(|(_, summary)| summary.all_attributes()).collect();
+        let lives = live.iter().zip(&attributes).map(|((started, summary), attributes)| Row {
             uuid: summary.uuid,
             id: &summary.id,
             function: &summary.function,
@@ -268,6 +276,7 @@ impl Catalogue {
             started: *started,
             ended: None,
             parent: summary.parent.map(|parent| parent.run),
+            attributes: Some(attributes),
             what: Found::Live(summary),
         });
         let lives_given = live.len() as u64;
@@ -286,9 +295,8 @@ impl Catalogue {
 
     pub(crate) fn show(&mut self, run: Uuid, shown: Shown) -> Outcome {
         let (entry, value) = match shown {
-            Shown::Paused(error, state) => {
-                let error = error.as_ref().map(|error| Box::new(ErrorSummary::from(error)));
-                (Entry { state, error, ..self.head(run) }, None)
+            Shown::Paused(error, state, attributes) => {
+                (self.head(run).stopped(error.as_ref(), state, attributes), None)
             }
             Shown::Over(stand, outcome) => {
                 if !self.over.contains_key(&run) {
@@ -374,6 +382,11 @@ fn is_missing(error: &LogError) -> bool {
     matches!(error, LogError::Vanished { .. })
 }
 
+/// Tags and attributes, if there are some: nearly all runs have none.
+fn boxed(attributes: Attributes) -> Option<Box<Attributes>> {
+    (!attributes.is_empty()).then(|| attributes.into())
+}
+
 impl Entry {
     fn of(outline: RunOutline, known: RunState) -> Entry {
         let time = |ts: &str| Stamp::parse(ts).map(|stamp| Time::from_nanos(stamp.unix_nanos()));
@@ -394,7 +407,24 @@ impl Entry {
             ended: time(&outline.changed).filter(|_| state.is_over()),
             error: damage.map_or(error, |damage| damage.error),
             parent,
+            deadline: outline.deadline.as_deref().and_then(time),
+            attributes: boxed(outline.attributes),
         }
+    }
+
+    /// The same of a run that does not go on. What is known of its tags and attributes is newer than what was read.
+    fn stopped(
+        self,
+        error: Option<&TaskError>,
+        state: State,
+        attributes: Option<Attributes>,
+    ) -> Entry {
+        let error = error.map(|error| Box::new(ErrorSummary::from(error)));
+        let attributes = match attributes {
+            Some(known) => boxed(known),
+            None => self.attributes,
+        };
+        Entry { state, error, attributes, ..self }
     }
 
     fn damaged(error: &LogError) -> Entry {
@@ -411,6 +441,8 @@ impl Entry {
             ended: None,
             error: None,
             parent: None,
+            attributes: None,
+            deadline: None,
         }
     }
 
@@ -423,6 +455,7 @@ impl Entry {
             started: self.started,
             ended: self.ended,
             parent: self.parent.as_ref().map(|parent| parent.run),
+            attributes: self.attributes.as_deref(),
             what: Found::Entry(self),
         }
     }
@@ -439,6 +472,9 @@ impl Entry {
             tasks: 0,
             waits: Vec::new(),
             parent: self.parent.as_deref().copied(),
+            tags: self.attributes.iter().flat_map(|all| all.tags.iter().cloned()).collect(),
+            attributes: self.attributes.as_ref().map(|all| all.values.clone()).unwrap_or_default(),
+            deadline: self.deadline.map(moment),
         }
     }
 }

@@ -56,12 +56,15 @@ pub(crate) use offline::Offline;
 use socket::Client;
 pub use tiffany_records::activity::Beginning;
 use tiffany_records::activity::Wanted;
+pub use tiffany_records::attributes::{
+    AttributeFilter, Comparison, literal, parse_filters, parse_literal, parse_tags, parse_values,
+};
 use tiffany_records::metrics::Snapshot;
 pub use tiffany_records::request::LongTurn;
 #[doc(hidden)]
 pub use tiffany_records::request::check_name;
 pub use tiffany_records::request::{Answer, Decision, Doubt, Function, Paused, Request, Status};
-use tiffany_records::request::{Approval, Fork, Settlement};
+use tiffany_records::request::{Approval, Fork, Settlement, StartOptions};
 pub use tiffany_records::request::{
     ErrorSummary, Parent, RunDetail, RunPage, RunQuery, RunSummary, SortBy, State, TaskSummary,
     parse_moment,
@@ -247,8 +250,20 @@ impl Control {
         id: &str,
         input: &impl Serialize,
     ) -> Result<Uuid, TaskError> {
-        let input = raw(input)?;
-        match self.ask(Request::Submit { function: function.into(), id: id.into(), input })? {
+        self.submit_with(function, id, input, StartOptions::new())
+    }
+
+    /// Starts a durable run with tags, attributes or a deadline, as
+    /// [`Runtime::submit_with`](crate::runtime::Runtime::submit_with) does, and returns its identity.
+    pub fn submit_with(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &impl Serialize,
+        options: StartOptions,
+    ) -> Result<Uuid, TaskError> {
+        let (function, id, input) = (function.into(), id.into(), raw(input)?);
+        match self.ask(Request::Submit { function, id, input, options })? {
             Answer::Run { run, .. } => Ok(run),
             other => Err(unexpected(&other)),
         }

@@ -11,6 +11,7 @@ pub(crate) mod checkpoints;
 pub(crate) mod commit;
 pub(crate) mod continuation;
 pub(crate) mod damage;
+pub(crate) mod deadlines;
 pub(crate) mod doubts;
 pub(crate) mod dry_run;
 pub(crate) mod durable;
@@ -328,7 +329,8 @@ impl Runtime {
     /// When the next timer is due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let runs = self.runs.next_deadline();
-        runs.into_iter().chain(self.effects.next_deadline()).min()
+        let held = self.next_held_deadline();
+        runs.into_iter().chain(self.effects.next_deadline()).chain(held).min()
     }
 
     /// When the loop's thread has to do the work of another thread, in a simulation.
@@ -396,6 +398,9 @@ impl Runtime {
         }
         if self.runs.next_deadline().is_some() {
             self.fire_timers();
+        }
+        if self.next_held_deadline().is_some() {
+            self.resume_past_deadline();
         }
         if self.effects.next_deadline().is_some() {
             self.fire_steps();
@@ -688,9 +693,10 @@ impl Runtime {
 
     fn fire_timers(&mut self) {
         let now = self.follow_wall_clock();
-        while let Some(deadline) = self.runs.fire_timer(now) {
+        while let Some((deadline, place)) = self.runs.fire_timer(now) {
             let late = now.saturating_since(deadline);
             self.host.inbox.meters.timer_late.0.observe_time(late);
+            self.after_timers(place);
         }
     }
 

@@ -133,7 +133,8 @@ impl<'a> RunsView<'a> {
                     Some(_) => State::stopped_by(error),
                     None => State::Damaged,
                 };
-                paused.push((*run, Some(error.clone()), state));
+                let attributes = dormant.as_ref().and_then(|dormant| dormant.attributes().cloned());
+                paused.push((*run, Some(error.clone()), state, attributes));
             }
         }
         if query.wants(State::Removed) {
@@ -153,6 +154,7 @@ impl<'a> RunsView<'a> {
                 started: durable_state.earlier.since,
                 ended: None,
                 parent: durable_state.parent().map(|parent| parent.run),
+                attributes: hosted.run.attributes(),
                 what: (&hosted.run, durable_state, error),
             })
         });
@@ -210,7 +212,8 @@ impl<'a> RunsView<'a> {
                     Some(_) => State::stopped_by(error),
                     None => State::Damaged,
                 };
-                Shown::Paused(Some(error.clone()), state)
+                let attributes = dormant.as_ref().and_then(|dormant| dormant.attributes().cloned());
+                Shown::Paused(Some(error.clone()), state, attributes)
             }
             Some(Known::Over(stand, ended)) => {
                 let outcome = ended.as_ref().map(|ended| ended.outcome_as_task_error());
@@ -270,6 +273,8 @@ impl Durable {
                     ended: Some(now),
                     error: error.map(|error| Box::new(ErrorSummary::from(&error))),
                     parent: parent.map(Box::new),
+                    attributes: Some(ended.attributes.clone()).filter(|all| !all.is_empty()),
+                    deadline: ended.deadline,
                 }),
             )
         });
@@ -354,6 +359,9 @@ fn summary(run: &Run, durable_state: &DurableState, error: Option<&TaskError>) -
         tasks,
         waits,
         parent: durable_state.parent(),
+        tags: run.attributes().map_or(Vec::new(), |all| all.tags.iter().cloned().collect()),
+        attributes: run.attributes().map(|all| all.values.clone()).unwrap_or_default(),
+        deadline: durable_state.terms.deadline.map(moment),
     }
 }
 
