@@ -79,6 +79,7 @@ from tiffany.calls import (
     yield_now,
 )
 from tiffany.durable import (
+    AsyncRuntime,
     Backoff,
     Done,
     Queue,
@@ -111,6 +112,7 @@ else:
 
 
 __all__ = [
+    "AsyncRuntime",
     "Backoff",
     "Cancelled",
     "Done",

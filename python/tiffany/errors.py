@@ -550,6 +550,12 @@ class RunningLoopError(TiffanyError, RuntimeError):
     code = "TFY0223"
 
 
+class NotStartedError(TiffanyError, RuntimeError):
+    """An `AsyncRuntime` was used before it was opened."""
+
+    code = "TFY0226"
+
+
 class UnknownRulesError(TiffanyError):
     """The log of a run follows rules that this version does not know."""
 
@@ -671,6 +677,7 @@ __all__ = [
     "NotOverError",
     "NotRestoredError",
     "NotSerializableError",
+    "NotStartedError",
     "NotTheSameError",
     "NotUndoneError",
     "OtherKeyError",

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tiffany._activity import Activity, Lost, Subscription
+from tiffany._aio.runtime import AsyncRun, AsyncRuntime
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._core import (
     Approve,
@@ -21,7 +22,18 @@ from tiffany._core import (
     attempt,
     on_question,
 )
-from tiffany._records import Backoff, Chunk, Doubt, Paused, Queue, Run, Status
+from tiffany._records import (
+    Backoff,
+    Chunk,
+    Doubt,
+    Paused,
+    Queue,
+    Run,
+    RunError,
+    RunInfo,
+    RunPage,
+    Status,
+)
 from tiffany._retention import Retention
 from tiffany._settings import RuntimeSettings
 from tiffany.durable._control import Connection, connect
@@ -47,6 +59,8 @@ __all__ = [
     "Activity",
     "Approval",
     "Approve",
+    "AsyncRun",
+    "AsyncRuntime",
     "Attempt",
     "Backoff",
     "Chunk",
@@ -62,6 +76,9 @@ __all__ = [
     "ReceiveMessage",
     "Retention",
     "Run",
+    "RunError",
+    "RunInfo",
+    "RunPage",
     "Runtime",
     "RuntimeSettings",
     "Saga",

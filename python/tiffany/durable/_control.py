@@ -4,6 +4,7 @@ process owns.
 
 from __future__ import annotations
 
+import inspect
 import os
 import uuid as _uuid
 from collections.abc import Iterable
@@ -49,6 +50,34 @@ def started(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
         return workflow, _workflows.encoded(workflow, _workflows.arguments(function, args, kwargs))
     name = _workflows.name_of(workflow)
     return name, _workflows.encoded(name, _workflows.arguments(workflow, args, kwargs))
+
+
+def of_program(functions: _workflows.Functions, program: Any) -> tuple[str, str]:
+    """Returns the name of the workflow of a program that was not started, and its encoded input."""
+    name, function, given = _workflows.of_program(program)
+    # It is not run itself: the run has one of its own, made of what is written down.
+    program.close()
+    functions.add(name, function)
+    return name, _workflows.encoded(name, given)
+
+
+def submitted(
+    functions: _workflows.Functions, workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[str, str]:
+    """Returns the name of a workflow and its encoded input, given as `Runtime.submit` takes them. The
+    function becomes known to the runtime.
+    """
+    if inspect.isgenerator(workflow) or inspect.iscoroutine(workflow):
+        if args or kwargs:
+            raise bad(
+                "a program has its arguments already",
+                "give the function and its arguments, or the program alone",
+            )
+        return of_program(functions, workflow)
+    name, encoded = started(workflow, args, kwargs)
+    if not isinstance(workflow, str):
+        functions.add(name, workflow)
+    return name, encoded
 
 
 def forked(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import inspect
 import sys
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Generator, Iterable
@@ -121,11 +120,8 @@ class Runtime:
 
     def _begun(self, program: Any, id: str) -> Run[Any]:
         """Starts a durable run from a program that was not started."""
-        name, function, given = _workflows.of_program(program)
-        # It is not run itself: the run has one of its own, made of what is written down.
-        program.close()
-        self._functions.add(name, function)
-        return self._started(name, id, _workflows.encoded(name, given))
+        name, given = _control.of_program(self._functions, program)
+        return self._started(name, id, given)
 
     @overload
     def submit(
@@ -150,16 +146,7 @@ class Runtime:
         id="order-1")`` or ``submit(order("tea"), id="order-1")``. Type checkers check the arguments
         of both forms; keyword arguments only in the second.
         """
-        if inspect.isgenerator(workflow) or inspect.iscoroutine(workflow):
-            if args or kwargs:
-                raise bad(
-                    "a program has its arguments already",
-                    "give the function and its arguments, or the program alone",
-                )
-            return self._begun(workflow, id)
-        name, given = _control.started(workflow, args, kwargs)
-        if not isinstance(workflow, str):
-            self._functions.add(name, workflow)
+        name, given = _control.submitted(self._functions, workflow, args, kwargs)
         return self._started(name, id, given)
 
     def _started(self, name: str, id: str, given: str) -> Run[Any]:

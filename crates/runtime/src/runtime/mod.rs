@@ -21,6 +21,7 @@ pub(crate) mod known_runs;
 pub(crate) mod loop_state;
 pub(crate) mod memory_gauge;
 pub(crate) mod orders;
+pub(crate) mod outcome_waiters;
 pub(crate) mod post;
 pub(crate) mod removal;
 pub(crate) mod requests;
@@ -411,8 +412,15 @@ impl Runtime {
         }
     }
 
-    /// Takes completions: letters from other threads, then due timers, then descriptors.
+    /// Takes completions, and tells other threads what has come to an end.
     pub(crate) fn collect(&mut self) -> Result<(), RunError> {
+        let taken = self.take_completions();
+        self.tell_outcomes();
+        taken
+    }
+
+    /// Takes completions: letters from other threads, then due timers, then descriptors.
+    fn take_completions(&mut self) -> Result<(), RunError> {
         self.host.process.end_if_forked();
         self.heed_watchers();
         if self.host.inbox.has_mail() {
@@ -699,6 +707,7 @@ impl Runtime {
                 }
                 LoopMessage::Request(request, tell) => self.serve(request, tell),
                 LoopMessage::ClientRequest(request, tell) => self.serve_client(request, tell),
+                LoopMessage::Await(run, tell) => self.await_outcome(run, tell),
                 LoopMessage::Logged(notice) => self.logged(notice),
                 LoopMessage::Measure => self.measure(),
                 LoopMessage::GivenUp(run) => drop(self.stalled.insert(run)),
