@@ -380,7 +380,7 @@ impl Query<'_> {
         };
         let moment = |text: Option<String>| {
             let read = |text: String| {
-                control::parse_moment(&text).ok_or_else(|| bad(format!("{text:?} is no time")))
+                control::parse_moment(&text).ok_or_else(|| bad(format!("{text:?} is not a time")))
             };
             text.map(read).transpose()
         };

@@ -412,7 +412,7 @@ impl Runtime {
         }
     }
 
-    /// Takes completions, and tells other threads what has come to an end.
+    /// Takes completions, and reports ended runs to other threads.
     pub(crate) fn collect(&mut self) -> Result<(), RunError> {
         let taken = self.take_completions();
         self.tell_outcomes();
