@@ -84,7 +84,7 @@ def check_no_running_loop(
     events = sys.modules.get("asyncio.events")
     if events is not None and events._get_running_loop() is not None and not _core._is_looping():
         raise RunningLoopError(
-            f"{what} was called inside a running event loop, which would stand still until the run has finished "
+            f"{what} was called inside a running event loop, which would be blocked until the run has finished "
             f"[TFY0223]; {instead}"
         )
 

@@ -419,7 +419,7 @@ class RunRemovedError(TiffanyError):
 
 
 class RunCompactedError(TiffanyError):
-    """The run was compacted: only its beginning and its end are left."""
+    """The run was compacted: only its input and its outcome are left."""
 
     code = "TFY0131"
 

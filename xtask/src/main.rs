@@ -264,6 +264,7 @@ fn modules(shop: &Shop, crates: &[String]) -> Result<(), String> {
 fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     python::install(shop)?;
     shop.step("format", &mut shop.cargo(["fmt", "--all", "--check"]))?;
+    python::style(shop)?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     shop.step("lints", &mut shop.cargo(clippy))?;
     // The workspace builds the crate with its command line, most programs without.

@@ -90,6 +90,18 @@ fn portable_wheels(shop: &Shop, python: &Python, architectures: &[String]) -> Re
     Ok(())
 }
 
+/// Lints and format, which need no wheel and take no second.
+pub(crate) fn style(shop: &Shop) -> Result<(), String> {
+    let tools = venv(shop, &find(shop)?, "test")?;
+    let places = places(shop);
+    let mut lints = tools.command(shop, "ruff");
+    shop.step("lints of Python", lints.args(["check", "--no-cache", "--quiet"]).args(&places))?;
+    let mut format = tools.command(shop, "ruff");
+    let format = format.args(["format", "--check", "--no-cache", "--quiet"]).args(&places);
+    shop.step("format of Python", format)?;
+    Ok(())
+}
+
 /// Everything that is checked of the package, on a wheel that was just built. Arguments are pytest's: with some, only that is run.
 pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     let python = find(shop)?;
@@ -107,12 +119,7 @@ pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     if !arguments.is_empty() {
         return shop.step("tests of Python", pytest().args(arguments));
     }
-    let places = places(shop);
-    let mut lints = tools.command(shop, "ruff");
-    shop.step("lints of Python", lints.args(["check", "--no-cache", "--quiet"]).args(&places))?;
-    let mut format = tools.command(shop, "ruff");
-    let format = format.args(["format", "--check", "--no-cache", "--quiet"]).args(&places);
-    shop.step("format of Python", format)?;
+    style(shop)?;
     let mut types = tools.command(shop, "mypy");
     let types = types.arg("--strict").arg("--cache-dir").arg(home(shop).join("mypy"));
     shop.step("types of Python", types)?;

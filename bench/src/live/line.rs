@@ -68,7 +68,7 @@ impl Line {
         self.stream.write_all(request.as_bytes()).await.map_err(broken)?;
         match self.head().await? {
             (101, _) => Ok(()),
-            (status, _) => Err(format!("no WebSocket comes of this: {status}")),
+            (status, _) => Err(format!("the connection did not become a WebSocket: {status}")),
         }
     }
 

@@ -57,7 +57,7 @@ pub(super) fn active(place: &Place, out: Out, options: &Ls) -> Done {
     }
 }
 
-/// The runs that are live as the files say.
+/// The runs that are live according to the files.
 fn page_of_files(place: &Place, query: &RunQuery) -> Result<RunPage, Ending> {
     let view = place.look()?;
     let live = view.runs().filter(|(_, entry)| entry.state == RunState::Live);

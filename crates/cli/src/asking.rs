@@ -15,7 +15,7 @@ use super::place::Place;
 use tiffany::control::{OpenApproval, Ruling};
 
 /// Why a question is denied.
-const NOBODY: &str = "nobody was there to ask: the command that waits for the run had no terminal, or was told to deny";
+const NOBODY: &str = "no person could be asked: the command that waits for the run had no terminal, or was told to deny";
 
 impl ToDoAboutApprovals {
     /// Whether anything was said about them.

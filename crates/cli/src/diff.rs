@@ -160,7 +160,7 @@ impl Print<'_> {
         };
         self.out.text(Style::Plain, &format!("  {head}{place}{records}"))?;
         if shows_both {
-            let lacks = if difference.kind == End { "is not over" } else { "has none" };
+            let lacks = if difference.kind == End { "is not finished" } else { "has none" };
             self.call("    ", "a", a, lacks)?;
             self.call("    ", "b", b, lacks)?;
         }
@@ -234,7 +234,7 @@ fn shown(change: &Change, room: usize) -> (String, String) {
     (side(&change.a), side(&change.b))
 }
 
-/// What an error says, if that is one as the comparison has it.
+/// The message of an error in the form of the comparison; `None` for another value.
 fn error(value: &Option<Value>) -> Option<&str> {
     let error = value.as_ref()?;
     error.get("kind")?.as_str().filter(|_| error.get("within").is_some())?;

@@ -107,18 +107,15 @@ fn kind_of(magic: u64) -> (&'static str, Option<&'static str>) {
         0x794c_7630 => ("overlayfs", Some("its files may vanish with the container: use a volume")),
         0x0102_1994 => ("tmpfs", Some("it is in memory and is lost at a restart: use a disk")),
         0x858_458f6 => ("ramfs", Some("it is in memory and is lost at a restart: use a disk")),
-        0x6969 => (
-            "nfs",
-            Some("locks and syncs over a network are not to be relied on: use a local disk"),
-        ),
-        0xff53_4d42 | 0xfe53_4d42 => (
-            "cifs",
-            Some("locks and syncs over a network are not to be relied on: use a local disk"),
-        ),
-        0x0102_1997 => (
-            "9p",
-            Some("locks and syncs of a shared folder are not to be relied on: use a local disk"),
-        ),
+        0x6969 => {
+            ("nfs", Some("locks and syncs are not reliable over a network: use a local disk"))
+        }
+        0xff53_4d42 | 0xfe53_4d42 => {
+            ("cifs", Some("locks and syncs are not reliable over a network: use a local disk"))
+        }
+        0x0102_1997 => {
+            ("9p", Some("locks and syncs are not reliable on a shared folder: use a local disk"))
+        }
         0x6573_5546 => {
             ("fuse", Some("whether syncs reach the medium depends on the program behind it"))
         }

@@ -97,12 +97,12 @@ impl Silence {
         eprintln!("  next: {}", self.next);
     }
 
-    /// The same in one line.
+    /// Why the process does not answer, and what to do, in one line.
     pub(super) fn text(&self) -> String {
         format!("{}, so the run makes no progress; {}", self.why, self.next)
     }
 
-    /// Adds the same to an object of JSON.
+    /// Adds the reason to a JSON object.
     pub(super) fn note(this: Option<&Silence>, object: &mut Value) {
         if let Some(silence) = this {
             object["unanswered"] = silence.why.clone().into();

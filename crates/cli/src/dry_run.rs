@@ -176,7 +176,7 @@ pub(super) fn mending(recovery: &Recovery) -> Vec<String> {
         mending.push(format!("{} blocks behind a gap are dropped", recovery.dropped_blocks));
     }
     if recovery.torn_index {
-        mending.push("the index lacks its last frames, which are made again".into());
+        mending.push("the last frames of the index are missing, and are written again".into());
     }
     for run in &recovery.completed {
         mending.push(format!("{run}.wal lacks lines that the commit log has"));

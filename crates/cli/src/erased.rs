@@ -75,7 +75,7 @@ pub(super) fn erased(place: &Place, mut out: Out, names: &[String]) -> Done {
     out.flush()?;
     if !is_erased {
         let runs = count(wanted.len() as u64, "run");
-        return Err(CliError::NotErased(format!("data of {runs} may be left")).into());
+        return Err(CliError::NotErased(format!("data of {runs} may remain")).into());
     }
     if !out.json {
         let runs = count(wanted.len() as u64, "run");

@@ -101,7 +101,7 @@ pub enum CliError {
         /// What the system said.
         why: String,
     },
-    /// Runs that were driven did not all end well.
+    /// Some of the runs that were driven did not complete.
     #[error(
         "{0} [TFY0069]; `show` and `log --failed` show more about each, and `fork FORK --allow NAME` lets a fork continue"
     )]
@@ -116,7 +116,7 @@ pub enum CliError {
     },
     /// Questions of a run were denied, because nobody was there to ask.
     #[error(
-        "{0} [TFY0186]; see with `show` what became of the run; run the command in a terminal, or let another user decide with `--approvals wait`"
+        "{0} [TFY0186]; see the state of the run with `show`; run the command in a terminal, or let another user decide with `--approvals wait`"
     )]
     Denied(String),
     /// A run was to be started, and no process has the directory.

@@ -112,7 +112,7 @@ impl Reading {
         Ok(Some(watching))
     }
 
-    /// The same after the process was lost, as soon as there is one.
+    /// Connects again after the process was lost, as soon as there is another one.
     fn connect_again(&mut self, place: &Place) -> Result<Watching, Ending> {
         loop {
             is_log(&place.dir)?;

@@ -33,7 +33,7 @@ pub trait Guest {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProgramFile {
-    /// The file, perhaps with a colon and the name of a function after it.
+    /// The file, optionally followed by a colon and the name of a function.
     pub program: OsString,
     /// What the function is given.
     pub arguments: Vec<OsString>,
@@ -206,7 +206,7 @@ fn program_file(matches: &ArgMatches) -> Result<ProgramFile, clap::Error> {
         );
     }
     if is_typed(daemon_commands::CONFIG) {
-        return refused("`run` takes no `--config`: the program says it");
+        return refused("`run` takes no `--config`: the program sets the configuration");
     }
     let RunFile { wal, id, env, approvals, program } = RunFile::from_arg_matches(matches)?;
     let questions = match approvals.manner(AboutApprovals::Deny) {

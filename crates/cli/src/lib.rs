@@ -85,14 +85,14 @@ use tiffany::logging::{Format, Level};
 /// Where the log is looked for, if nothing else says so.
 pub const DEFAULT_DIR: &str = ".tiffany";
 
-/// Does what the process's arguments say, for the functions that are registered with this builder, and gives the
-/// exit code. The directory is that of `--dir`, or of the environment variable `TIFFANY_DIR`, or the builder's
-/// [`log_dir`](Builder::log_dir), or [`DEFAULT_DIR`].
+/// Runs the command line of the process for the functions that are registered with this builder,
+/// and returns the exit code. The directory is that of `--dir`, of the environment variable
+/// `TIFFANY_DIR`, of the builder's [`log_dir`](Builder::log_dir), or [`DEFAULT_DIR`].
 pub fn main(builder: Builder) -> ExitCode {
     run(builder, std::env::args_os())
 }
 
-/// The same with arguments that are given; the first of them is the name of the program.
+/// Does what `main` does, with these arguments, the first of which is the name of the program.
 pub fn run<A>(builder: Builder, arguments: impl IntoIterator<Item = A>) -> ExitCode
 where
     A: Into<OsString>,
@@ -101,7 +101,7 @@ where
     ExitCode::from(CommandLine::new(builder).run(&arguments))
 }
 
-/// The same for a language that has a command line, which adds `run` and `--app` to it.
+/// Runs the command line for a language, which adds `run` and `--app` to it.
 pub fn run_for(guest: &dyn Guest, arguments: &[OsString]) -> u8 {
     CommandLine::new(Builder::new()).guest(guest).run(arguments)
 }

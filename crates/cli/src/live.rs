@@ -124,7 +124,7 @@ impl Row<'_> {
         self.words(Waiting::what)
     }
 
-    /// The same at a moment.
+    /// The state and what the task waits for, in words, at a moment.
     pub(super) fn what_at(&self, now: Time) -> String {
         self.words(|waiting| waiting.what_at(now))
     }

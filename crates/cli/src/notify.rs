@@ -11,7 +11,7 @@ pub(crate) fn ready(url: &str) {
 
 /// The daemon comes to its end.
 pub(crate) fn stopping() {
-    tell("STOPPING=1\nSTATUS=running steps come to their end");
+    tell("STOPPING=1\nSTATUS=running steps finish");
 }
 
 fn tell(state: &str) {
@@ -27,6 +27,6 @@ fn tell(state: &str) {
         UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
     });
     if let Err(error) = sent {
-        tracing::warn!(target: "tiffany", "the service manager cannot be told how this stands: {error}");
+        tracing::warn!(target: "tiffany", "the state cannot be reported to the service manager: {error}");
     }
 }

@@ -137,7 +137,7 @@ impl Out {
         Out { to, json: args.json, colour: colour && !args.json, width, is_terminal }
     }
 
-    /// Another thread is to write.
+    /// Returns the settings of the output, so that another thread can write it.
     pub(super) fn into_form(mut self) -> Result<Form, Ending> {
         self.flush()?;
         let Out { json, colour, width, is_terminal, .. } = self;
@@ -148,7 +148,7 @@ impl Out {
         self.is_terminal
     }
 
-    /// How many lines the terminal has.
+    /// The number of lines of the terminal.
     pub(super) fn height(&self) -> usize {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         let rows = size.map(|size| usize::from(size.ws_row));

@@ -59,7 +59,7 @@ impl Place {
         Ok(control.map(|it| it.on_warning(warn).on_silence(driver::say_that_it_waits)))
     }
 
-    /// The same, for runs that are over.
+    /// Opens the log to remove and compact finished runs.
     pub(super) fn keeper(&self) -> Result<Keeper, TaskError> {
         Ok(Keeper::through(self.control()?, &self.dir))
     }
@@ -86,7 +86,8 @@ impl Place {
         Ok(View::open(Arc::new(RealDisk), &self.dir)?)
     }
 
-    /// The same; if the index or the commit log is damaged, at the files of the runs alone.
+    /// Looks into the directory; if the index or the commit log is damaged, at the files of the
+    /// runs alone.
     pub(super) fn look_anyhow(&self) -> Result<Sight, Ending> {
         is_log(&self.dir)?;
         let (view, trouble) = View::open_anyhow(Arc::new(RealDisk), &self.dir)?;
@@ -100,7 +101,8 @@ impl Place {
         Ok(View::open_chosen(Arc::new(RealDisk), &self.dir, &choose)?)
     }
 
-    /// The same; if the index or the commit log is damaged, at the files of the runs alone.
+    /// Looks for runs that were named; if the index or the commit log is damaged, at the files of
+    /// the runs alone.
     pub(super) fn look_anyhow_for(&self, names: &[&str]) -> Result<Sight, Ending> {
         is_log(&self.dir)?;
         let (disk, dir) = (Arc::new(RealDisk), &self.dir);
@@ -154,7 +156,7 @@ pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
         (Err(error), Err(_)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             let shown = Shown::from(LogError::io("look into", dir, &error));
             Err(Ending::Error(Shown {
-                message: format!("cannot look into {}: this user may not", dir.display()),
+                message: format!("cannot read {}: this user has no permission", dir.display()),
                 next: "do it as the user that the directory belongs to, or check its permissions"
                     .into(),
                 ..shown

@@ -29,7 +29,7 @@ impl Progress {
         self.set(self.done);
     }
 
-    /// The same where the total becomes known on the way.
+    /// Sets the progress where the total becomes known on the way.
     pub(super) fn set_of(&mut self, done: u64, total: u64) {
         self.total = total;
         self.set(done);

@@ -90,7 +90,7 @@ fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<Ended, ServeErro
     let ran = serving.run_while(|_| !stop.is_wanted());
     notify::stopping();
     serving.begin_nothing_new();
-    say(json, "ending", "ending: running steps come to their end; once more ends it at once");
+    say(json, "ending", "ending: running steps finish; a second signal ends it at once");
     let drained = serving.close()?;
     ran?;
     if drained {
@@ -131,7 +131,7 @@ fn greet(serving: &Serving, json: bool) {
     }
     let (live, stand_still) = (status.live, status.paused.len());
     print(&format!("serving {} as process {}", serving.dir().display(), status.pid));
-    print(&format!("  http    {0}  ({0}/docs shows what can be asked)", serving.url()));
+    print(&format!("  http    {0}  (API documentation: {0}/docs)", serving.url()));
     print(&format!("  socket  {}", socket.display()));
     print(&format!("  runs    {live} live, {stand_still} paused"));
     for one in paused.take(MANY) {
@@ -148,7 +148,7 @@ fn greet(serving: &Serving, json: bool) {
     }
     if status.functions.is_empty() {
         print(
-            "  no functions: nothing can be started here; mark those of a file of Python with `@workflow` and give it by `--app`, or use a program that registers its own",
+            "  no functions: nothing can be started here; pass a Python file whose functions are marked with `@workflow` with `--app`, or use a program that registers its own",
         );
     }
 }
@@ -173,11 +173,11 @@ fn told(error: &ServeError) -> GuestError {
     GuestError { code: error.code().into(), text: error.to_string(), exit: None }
 }
 
-/// How often the daemon looks whether its handlers are still there.
+/// How often the daemon checks that its signal handlers are still installed.
 const LOOK_AT_HANDLERS: Duration = Duration::from_millis(250);
 
-/// Whether a signal has asked for the end. A second one ends the process at once, and so does the end of the grace
-/// period: a task that keeps its turn can't keep the daemon from ending.
+/// Whether a signal has asked the daemon to stop. A second signal ends the process at once, and so does the end of the
+/// grace period: a task that keeps its turn can't keep the daemon from stopping.
 struct Stop {
     wanted: Arc<AtomicBool>,
     /// The signal that asked.
@@ -269,7 +269,7 @@ fn code_of(signal: &AtomicUsize) -> i32 {
 fn end_now(grace: Duration, daemon: &Mutex<Option<Ending>>, signal: &AtomicUsize) -> ! {
     let ending = daemon.lock().unwrap_or_else(PoisonError::into_inner).take();
     let kept = ending.and_then(|ending| ending.turn_that_is_kept());
-    let why = kept.map_or_else(|| "it did not come to its end".into(), |turn| turn.to_string());
+    let why = kept.map_or_else(|| "it did not end".into(), |turn| turn.to_string());
     eprintln!(
         "tiffany: ended after the grace period of {grace:?}: {why}; nothing that was acknowledged is lost"
     );

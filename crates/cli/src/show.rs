@@ -309,7 +309,7 @@ impl Facts {
         out.line("")?;
         let how = match self.seen() {
             "replay" => "tasks, as a replay has them",
-            _ => "tasks, as far as the records tell",
+            _ => "tasks, according to the records",
         };
         out.text(Style::Head, how)?;
         self.print_children(out, None, "")

@@ -52,7 +52,7 @@ pub(super) fn steps(place: &Place, mut out: Out, run: &str, options: &StepFilter
     }
     table.print(&mut out)?;
     if view.recovery().completed.contains(&run) {
-        let note = "the last records of this run are in the commit log only, and not told here; opening the log brings them to its file";
+        let note = "the last records of this run are in the commit log only, and not listed here; opening the log copies them to its file";
         out.text(Style::Busy, note)?;
     }
     if page.matched > page.effects.len() as u64 {

@@ -113,19 +113,19 @@ fn here(
         stop.store(true, Ordering::Relaxed);
     }
     let ended = watching.join().unwrap_or_else(|_| {
-        let message = "what shows the run stopped at a bug of its own";
+        let message = "the code that shows the run stopped because of a bug";
         Err(TaskError::new(ErrorKind::Panicked, message).into())
     });
     driven?;
     ended
 }
 
-/// What to do about an error is another thing for who submits than for who writes the program.
+/// The error with the next step for the person who submits, which is another one than for the author of the program.
 fn for_who_submits(error: TaskError) -> Ending {
     let next = match error.kind() {
         ErrorKind::Unregistered => Some(
-            "give the name of a function that is there: `status` lists those of the process that has the directory; to add one, \
-             let the program register it, or in Python give the file that has it by `--app` to `serve`",
+            "give the name of a registered function: `status` lists those of the process that owns the directory; to add one, \
+             register it in the program, or in Python pass its file to `serve` with `--app`",
         ),
         ErrorKind::Unreadable => {
             Some("correct `--input`; `status --json` shows what each function takes")

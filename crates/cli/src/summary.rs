@@ -51,7 +51,7 @@ impl Summary {
 }
 
 impl Summary {
-    /// The same as a query sees it.
+    /// The summary as a query sees it.
     pub(super) fn row(&self) -> Row<'_, &Summary> {
         let moment = |text: &str| parse_moment(text).unwrap_or_default();
         Row {
@@ -72,7 +72,7 @@ pub(super) fn moment(ts: &str) -> String {
     to_the_second(ts)
 }
 
-/// The same where there is little room: `11-05 09:41`.
+/// A moment for people, where there is little room: `11-05 09:41`.
 pub(super) fn short_moment(ts: &str) -> String {
     ts.get(5..16).map_or_else(|| ts.to_owned(), |short| short.replace('T', " "))
 }

@@ -280,5 +280,5 @@ fn in_a_cargo_project_the_test_passes_until_the_program_changes() {
     assert!(text.contains("where record 5 has step `charge` at src/main.rs:8"), "{text}");
     project.write(&PROGRAM.replace("costs", "is worth"));
     let (passed, text) = project.cargo(&test);
-    assert!(!passed && text.contains("the value \"tea is worth 42\", and came to"), "{text}");
+    assert!(!passed && text.contains("the value \"tea is worth 42\", and ended with"), "{text}");
 }

@@ -71,7 +71,7 @@ fn a_directory_that_may_not_be_written_can_be_looked_at() {
     let refused = finish(command);
     fs::set_permissions(home.log(), fs::Permissions::from_mode(0o755)).unwrap();
     let refused = refused.failed(1, "TFY0104").stderr;
-    assert!(refused.contains("cannot look into orders: this user may not"), "{refused}");
+    assert!(refused.contains("cannot read orders: this user has no permission"), "{refused}");
 }
 
 fn as_nobody(command: &mut std::process::Command) {
@@ -594,7 +594,7 @@ fn a_frame_of_the_index_that_was_being_written_is_a_note() {
         bytes.resize(bytes.len() + zeros, 0);
         fs::write(&path, bytes).unwrap();
         let verified = home.run(&["doctor", "--verify"]).ok();
-        let note = "note: the index lacks its last frames, which are made again";
+        let note = "note: the last frames of the index are missing, and are written again";
         assert!(verified.stdout.contains(note), "{cut}, {zeros}: {verified:?}");
         home.run(&["rm", "toast"]).ok();
         home.run(&["rm", "nap-1"]).failed(1, "TFY0130");

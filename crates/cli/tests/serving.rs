@@ -98,7 +98,7 @@ fn a_port_and_a_directory_that_somebody_has_are_named_with_who_has_them() {
     let other = Home::new();
     let ran = other.run(&["serve", "--listen", &served.address]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    let who = format!("process {} (orders) has the port", served.child.id());
+    let who = format!("process {} (orders) uses the port", served.child.id());
     assert!(ran.stderr.contains("TFY0155") && ran.stderr.contains(&who), "{ran:?}");
     assert!(!other.log().exists(), "what does not start leaves nothing");
     std::fs::create_dir(other.log()).unwrap();
@@ -387,7 +387,7 @@ fn who_listens_where_nobody_can_get_in_is_told_so() {
     let served = Served::start(&home, &orders(), &config);
     let warning = served.said["warnings"][0].as_str().unwrap();
     assert!(
-        warning.contains("nobody can get in yet") && warning.contains("token add"),
+        warning.contains("no client has access yet") && warning.contains("token add"),
         "{warning}"
     );
     drop(served);

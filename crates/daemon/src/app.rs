@@ -157,7 +157,7 @@ impl App {
     }
 
     pub(crate) fn runtime(&self) -> Result<&RuntimeHandle, Problem> {
-        self.runtime.get().ok_or_else(|| DaemonError::NotNow("is bringing its runs back").into())
+        self.runtime.get().ok_or_else(|| DaemonError::NotNow("is resuming its runs").into())
     }
 
     /// Asks the runtime, without a thread. What changes something is in the audit before it is asked.
@@ -241,7 +241,7 @@ impl App {
         }
         let name: String = name.chars().take(100).collect();
         let message = format!(
-            "there is no run `{name}`; it is the beginning of {run}, and what is changed is named as a whole"
+            "there is no run `{name}`; it is the beginning of {run}, and changes need the whole name"
         );
         Err(TaskError::new(ErrorKind::NoSuchRun, message).into())
     }
@@ -313,7 +313,8 @@ async fn look_after(app: App, who: Who, cut: Arc<Notify>, tell: watch::Sender<bo
     cut.notify_one();
 }
 
-/// The last record of a run that a client may have been told of. Requests that read the run's file wait for it.
+/// The last record of a run that a client may know of. Requests that read the run's file wait for
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recorded {
     pub(crate) run: Uuid,

@@ -123,7 +123,8 @@ impl Audit {
         self.waiting(|behind, open| open.begin(&self.path, behind, entry))
     }
 
-    /// The same, if that needs no waiting: neither for another process, nor for the disk. `None`: nothing was written.
+    /// Does what [`begin`](Audit::begin) does, if that needs no waiting, neither for another
+    /// process nor for the disk. `None`: nothing was written.
     pub(crate) fn begin_at_once(&self, entry: &Entry) -> Option<Result<Intent, AuthError>> {
         self.at_once(|behind, open| open.begin(&self.path, behind, entry))
     }
@@ -138,7 +139,8 @@ impl Audit {
         of_change(outcome, written)
     }
 
-    /// The same, if that needs no waiting. `None`: nothing was written or kept.
+    /// Does what [`finish`](Audit::finish) does, if that needs no waiting. `None`: nothing was
+    /// written or kept.
     pub(crate) fn finish_at_once(
         &self,
         Intent(intent): &Intent,
@@ -241,12 +243,12 @@ fn lock_soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     })
 }
 
-/// Whether something was not done because it would have to wait.
+/// Whether a call failed because it would have to wait.
 fn would_wait(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// What came of writing an outcome.
+/// The result of writing an outcome.
 fn of_change(outcome: &str, written: Result<(), AuthError>) -> Result<(), AuthError> {
     match outcome {
         OK => written.map_err(AuthError::after_the_change),
@@ -256,7 +258,7 @@ fn of_change(outcome: &str, written: Result<(), AuthError>) -> Result<(), AuthEr
 }
 
 impl Intent {
-    /// The same change, done to something else than was intended.
+    /// The intent with another target than was intended.
     pub fn done_to(self, to: String) -> Intent {
         Intent(Entry { to: Some(to), ..self.0 })
     }
@@ -274,7 +276,7 @@ fn draw_name() -> io::Result<String> {
     let mut bits = [0; 8];
     match rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())? {
         8 => Ok(format!("{:016x}", u64::from_be_bytes(bits))),
-        _ => Err(io::Error::other("the system gives no random numbers")),
+        _ => Err(io::Error::other("the system returned no random numbers")),
     }
 }
 

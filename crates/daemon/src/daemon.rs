@@ -256,17 +256,17 @@ impl Serving {
         Ending(self.app.clone())
     }
 
-    /// The same as an address for people and programs.
+    /// The address as a URL for people and programs.
     pub fn url(&self) -> String {
         url(self.address, self.has_tls)
     }
 
-    /// What whoever starts it should know: that tokens travel in the clear, that nobody can get in, that there are too
-    /// few descriptors.
+    /// Warnings for the person who starts the daemon: that tokens are sent unencrypted, that no client has access, that
+    /// there are too few descriptors.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if is_in_the_clear(self.address, self.has_tls) {
-            warnings.push("others can reach this address, and tokens and all else travel in the clear; give a certificate under `[tls]` of a configuration, or listen on 127.0.0.1 behind a proxy that has one".into());
+            warnings.push("other machines can reach this address, and tokens and all other data are sent unencrypted; set a certificate under `[tls]` in a configuration, or listen on 127.0.0.1 behind a proxy that has one".into());
         }
         let (descriptors, minimum) = (descriptors::limit(), descriptors::MINIMUM);
         if descriptors < minimum {
@@ -274,7 +274,7 @@ impl Serving {
         }
         if !self.app.gate.lets_somebody_in() {
             let dir = self.dir().display();
-            warnings.push(format!("nobody can get in yet: everybody needs a token here, and there is none; `tiffany --dir {dir} token add NAME --role ROLE` makes one"));
+            warnings.push(format!("no client has access yet: every client needs a token, and none exists; create one with `tiffany --dir {dir} token add NAME --role ROLE`"));
         }
         warnings
     }

@@ -12,7 +12,7 @@ use tiffany::Uuid;
 pub enum DaemonError {
     /// The address cannot be listened on.
     #[error(
-        "cannot listen on {address}: {why} [TFY0155]; give another one by `--listen`, or end who has it"
+        "cannot listen on {address}: {why} [TFY0155]; choose another one with `--listen`, or stop the process that uses it"
     )]
     Listen {
         /// The address.
@@ -87,7 +87,9 @@ pub enum DaemonError {
     )]
     ChildSlow(Duration),
     /// The body has a type that is not understood.
-    #[error("the body is `{0}` [TFY0166]; send JSON, with `Content-Type: application/json`")]
+    #[error(
+        "the type of the body is {0} [TFY0166]; send JSON, with `Content-Type: application/json`"
+    )]
     NotJson(String),
     /// The server's threads could not be started, or stopped.
     #[error("the server could not be started: {0} [TFY0167]; see the system's message")]
@@ -111,7 +113,7 @@ pub enum DaemonError {
     Clock(u64),
     /// No file descriptor is left for a connection.
     #[error(
-        "no file descriptor is left for this connection [TFY0250]; wait a little, and try again; if it lasts, raise the limit of open files (`ulimit -n`, `LimitNOFILE=`)"
+        "no file descriptor is left for this connection [TFY0250]; wait a little, and try again; if this persists, raise the limit of open files (`ulimit -n`, `LimitNOFILE=`)"
     )]
     NoDescriptor,
     /// The process may have too few files open for a daemon.

@@ -35,14 +35,14 @@ impl Relaunch {
         Relaunch { program: program.into(), arguments: Vec::new(), env: Vec::new(), dir }
     }
 
-    /// The same with more arguments.
+    /// Adds arguments.
     #[must_use]
     pub fn with(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Relaunch {
         self.arguments.extend(arguments.into_iter().map(Into::into));
         self
     }
 
-    /// The same with a variable of the environment.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Relaunch {
         self.env.push((name.into(), value.into()));

@@ -14,7 +14,7 @@ use tiffany::wal::Stamp;
 
 /// How long a step, a lock or a descriptor may take before its task counts as stuck.
 const INSIDE: Duration = Duration::from_secs(5 * 60);
-/// The same for what the outside has to send: messages and promises.
+/// How long a wait for messages and promises, which come from outside, may take.
 const OUTSIDE: Duration = Duration::from_secs(60 * 60);
 /// A long run that goes on is not read anew more often than this.
 const PACE: Duration = Duration::from_secs(10);
@@ -87,7 +87,7 @@ pub struct StuckTasks {
 }
 
 impl StuckTasks {
-    /// The same with turns that were kept, the oldest of which comes first here.
+    /// Adds turns that were kept for long, given with the oldest first.
     pub(crate) fn with_turns(self, mut turns: Vec<LongTurn>) -> StuckTasks {
         turns.reverse();
         StuckTasks { turns, ..self }

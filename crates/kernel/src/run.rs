@@ -707,6 +707,6 @@ pub(crate) enum Found {
 
 #[cold]
 fn task_gone(tid: Tid) -> TaskError {
-    let message = format!("task {tid} is over and its result is gone");
+    let message = format!("task {tid} is finished and its result was discarded");
     TaskError::new(ErrorKind::UnknownTask, message)
 }

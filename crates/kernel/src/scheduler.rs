@@ -688,7 +688,7 @@ impl First {
 
 #[cold]
 fn not_durable() -> TaskError {
-    let message = "a durable task awaited a future that is no system call";
+    let message = "a durable task awaited a future that is not a system call";
     TaskError::new(ErrorKind::NotDurable, message)
 }
 

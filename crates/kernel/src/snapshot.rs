@@ -205,7 +205,7 @@ impl Run {
             return no("a task is ready");
         }
         if self.failure().is_some() || self.tasks[self.root as usize].end().is_some() {
-            return no("its root is over");
+            return no("its root is finished");
         }
         if self.next_deadline().is_some_and(|deadline| deadline <= self.clock) {
             return no("a timer is due");
@@ -251,8 +251,8 @@ impl Run {
         let task = &self.tasks[slot as usize];
         let tid = task.tid;
         let saved = task.coroutine().and_then(|coroutine| coroutine.save());
-        let saved = saved
-            .ok_or_else(|| format!("task {tid} is no state machine that can be written down"))?;
+        let saved =
+            saved.ok_or_else(|| format!("task {tid} is not a serializable state machine"))?;
         let Saved { agent, state, wants } =
             saved.map_err(|error| format!("task {tid}: {}", error.message()))?;
         let (_, _, at) = task.calls().and_then(|calls| calls.only_call()).ok_or("it waits")?;

@@ -44,11 +44,11 @@ struct Erasure {
     rests_until: Option<Instant>,
     /// Runs whose remains are erased with it.
     runs: BTreeSet<Uuid>,
-    /// When the next one begins by itself.
+    /// When the next one starts by itself.
     due: Option<Instant>,
-    /// A piece was due, and other work went first: the next time it does not.
+    /// Whether other work was done although a piece was due; the next time the piece comes first.
     is_passed_over: bool,
-    /// The last one could not erase all, because a run is damaged: none begins by itself.
+    /// Whether the last one could not erase everything, because a run is damaged: none starts by itself.
     is_blocked: bool,
 }
 
@@ -56,14 +56,14 @@ struct Erasure {
 enum Stage {
     #[default]
     Idle,
-    /// Blobs that nobody names are looked for.
+    /// Unreferenced blobs are being looked for.
     Collecting,
-    /// The log thread has the segments overwritten.
+    /// The log thread is overwriting the segments.
     Overwriting(Collected),
 }
 
 impl Erasure {
-    /// Begins, or says when to begin, if there is a reason.
+    /// Starts an erasure, or schedules one, if there is a reason.
     fn look(&mut self, applier: &mut Applier) {
         if !matches!(self.stage, Stage::Idle) {
             return;

@@ -166,7 +166,7 @@ impl Batch {
         std::str::from_utf8(&self.lines[..self.whole.lines]).expect("lines are UTF-8")
     }
 
-    /// Where its runs will stand; the later entry counts for a run that has several.
+    /// The last records of its runs; if a run has several entries, the last one counts.
     pub fn ends(&self) -> impl Iterator<Item = RunEnd> + '_ {
         self.parts.iter().map(|part| RunEnd {
             run: part.run,

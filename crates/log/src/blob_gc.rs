@@ -334,7 +334,7 @@ mod tests {
         });
     }
 
-    /// The same as a fork does it: the line is copied, and its blob does not come with it.
+    /// A line of a fork, with this text: the line is copied without its blob.
     fn copy_name(writer: &mut Writer, run: u128, text: &str) {
         let mut chain = Chain::new(Uuid(run));
         let (hash, len) = (BlobHash::of(text.as_bytes()), text.len());

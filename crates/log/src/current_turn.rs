@@ -1,6 +1,6 @@
 //! Which run has its turn, in a page of a file that is mapped into memory. Writing there costs no system call, and the
-//! page outlives the process: if that dies in the middle of a turn, the next one finds out whose turn it was. Whoever
-//! truncates the file ends the process, see `docs/src/wal-format.md`.
+//! page outlives the process: if the process dies in the middle of a turn, the next one finds out whose turn it was.
+//! Truncating the file ends the process, see `docs/src/wal-format.md`.
 //!
 //! This file has `unsafe` code because mapped memory is reached by its address.
 
@@ -18,7 +18,7 @@ use tiffany_kernel::Uuid;
 pub(super) const NAME: &str = "turn";
 const BYTES: usize = 4096;
 
-/// What the page has, each a number of 64 bits.
+/// The contents of the page, in numbers of 64 bits.
 #[repr(C)]
 struct Words {
     has_turn: AtomicU64,

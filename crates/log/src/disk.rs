@@ -115,21 +115,21 @@ pub trait Disk: Send + Sync {
     /// Gives a file another name in the same directory, in place of what had it. A directory too, if nothing has
     /// the name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Takes a file's name away.
+    /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// The files of a directory with their lengths, in any order. Directories are left out.
     fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>>;
-    /// What is in a directory besides files: directories and whatever else.
+    /// Lists what is in a directory besides files, such as other directories.
     fn others(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Takes a directory away that has nothing in it.
+    /// Removes an empty directory.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
-    /// The one path of something that is there, whatever links lead to it.
+    /// The canonical path of an existing file or directory, with all links resolved.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path, barrier: Barrier) -> io::Result<()>;
     /// Draws random bits.
     fn random(&self) -> io::Result<u32>;
-    /// Takes the lock at this path for as long as the answer lives, and leaves a note on who has it.
+    /// Takes the lock at this path until the returned value is dropped, and notes its owner in the file.
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Locking>;
 }
 

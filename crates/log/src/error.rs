@@ -59,7 +59,7 @@ pub enum LogError {
         path: PathBuf,
     },
     /// The directory may not be written.
-    #[error("cannot {act} {}: it may not be written [TFY0104]; check its permissions and how it is mounted", .path.display())]
+    #[error("cannot {act} {}: there is no write permission [TFY0104]; check its permissions and how it is mounted", .path.display())]
     ReadOnly {
         /// What was tried.
         act: &'static str,
@@ -67,7 +67,7 @@ pub enum LogError {
         path: PathBuf,
     },
     /// A directory or file of the log is not there.
-    #[error("cannot {act} {}: it is not there [TFY0105]; check that nobody moved or removed the log's directory", .path.display())]
+    #[error("cannot {act} {}: it does not exist [TFY0105]; check whether the log's directory was moved or removed", .path.display())]
     Vanished {
         /// What was tried.
         act: &'static str,
@@ -94,12 +94,12 @@ pub enum LogError {
     },
     /// The log stopped at an earlier failure.
     #[error(
-        "the log stopped at an earlier failure [TFY0106]; mend its cause and open the log again: {0}"
+        "the log stopped at an earlier failure [TFY0106]; fix its cause and open the log again: {0}"
     )]
     Poisoned(Arc<LogError>),
     /// A run's file is not what was written.
     #[error(
-        "run {run} is damaged: {broken} [TFY0107]; restore {run}.wal from a copy; the other runs go on without it"
+        "run {run} is damaged: {broken} [TFY0107]; restore {run}.wal from a copy; the other runs continue without it"
     )]
     DamagedRun {
         /// The run.

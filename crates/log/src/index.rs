@@ -17,13 +17,13 @@ const MAGIC: &[u8; 8] = b"\x89TFYIDX\n";
 /// older programs.
 const VERSION: u32 = 2;
 const HEADER: usize = 48;
-/// What the second version has before its entries: the number of a block.
+/// The length of the block number that the second version has before its entries.
 const EXPECTED: usize = 8;
 const ENTRY: usize = 48;
-/// A medium writes such a piece as a whole or not at all.
+/// The bytes that a medium writes as a whole or not at all.
 const SECTOR: usize = 512;
 
-/// Whether a run goes on.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
     /// It goes on when the log is opened.

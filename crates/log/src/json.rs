@@ -87,13 +87,13 @@ const fn below(word: u64, limit: u64) -> u64 {
     word.wrapping_sub(ONES * limit) & !word
 }
 
-/// The same for bytes that are this one.
+/// Looks at eight bytes at once: the top bit of a byte is set if it is this one.
 #[inline]
 const fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * byte as u64), 1)
 }
 
-/// The first byte that may not stand in a JSON string as it is.
+/// The place of the first byte that must be escaped in a JSON string.
 #[inline]
 fn first_special(bytes: &[u8]) -> Option<usize> {
     let special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';

@@ -182,7 +182,7 @@ impl Chain {
         &self.piece[BEFORE.len()..BEFORE.len() + 36]
     }
 
-    /// The same with a log of this length.
+    /// The chain with a log of this length.
     pub(crate) fn with_bytes(self, bytes: u64) -> Chain {
         Chain { bytes, ..self }
     }
@@ -268,7 +268,7 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a text.
     #[inline]
     pub fn put_str(&mut self, field: &str, text: &str) {
         push_string(self.name(field), text);
@@ -281,7 +281,7 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a text that has nothing to escape.
     #[inline]
     pub fn put_plain(&mut self, field: &str, text: &str) {
         debug_assert!(is_plain(text.as_bytes()), "not plain: {text:?}");
@@ -298,7 +298,7 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a number as text, because not every reader of JSON keeps 64 bits.
     #[inline]
     pub fn put_digits(&mut self, field: &str, number: u64) {
         let out = self.name(field);
@@ -314,7 +314,7 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a field whose JSON is written as it is.
     #[inline]
     pub fn put_verbatim(&mut self, field: &str, json: &str) {
         self.name(field).extend_from_slice(json.as_bytes());
@@ -334,7 +334,7 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a number.
     #[inline]
     pub fn put_uint(&mut self, field: &str, number: u64) {
         push_u64(self.name(field), number);
@@ -353,7 +353,7 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a flag.
     #[inline]
     pub fn put_flag(&mut self, field: &str, value: bool) {
         let text: &[u8] = if value { b"true" } else { b"false" };
@@ -368,7 +368,7 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a JSON value.
     #[inline]
     pub fn put_json(&mut self, field: &str, json: &str) {
         if json.len() > self.batch.blob_limit() {
@@ -395,14 +395,14 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// The same as [`Line::json`] for a value that is shared, whose hash may be known.
+    /// A value as [`Line::json`] takes it, which is shared and whose hash may be known.
     #[inline]
     pub fn shared_json(mut self, field: &str, json: &Arc<str>, hash: Option<BlobHash>) -> Line<'a> {
         self.put_shared_json(field, json, hash);
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a JSON value that is shared, whose hash may be known.
     #[inline]
     pub fn put_shared_json(&mut self, field: &str, json: &Arc<str>, hash: Option<BlobHash>) {
         if json.len() > self.batch.blob_limit() {

@@ -192,7 +192,8 @@ pub fn holder(root: &Path) -> Option<Holder> {
     lock_state(root).map(|(holder, _)| holder)
 }
 
-/// The same, unless it only writes something down and lets go: such a process runs nothing.
+/// The process that owns the log at `root` for longer than a single change: a process that only
+/// records something and then releases the log runs nothing.
 pub fn lasting_holder(root: &Path) -> Option<Holder> {
     lock_state(root).filter(|(_, term)| *term == LockTerm::Lasting).map(|(holder, _)| holder)
 }

@@ -117,12 +117,12 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// What the bytes of a blob are.
+/// The kind of data in a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobForm {
     /// A JSON text.
     Json,
-    /// Just bytes.
+    /// Arbitrary bytes.
     Bytes,
 }
 

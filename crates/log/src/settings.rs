@@ -13,8 +13,8 @@ pub enum SyncWhen {
     /// At this distance. What is reported survives the end of the process at once, and a loss of power after
     /// the next sync.
     Interval(Duration),
-    /// When the system likes to. What is reported survives the end of the process; after a loss of power each run
-    /// has some beginning of its lines.
+    /// When the system decides to. Commits that were reported survive the end of the process; after a power failure,
+    /// each run has some beginning of its lines.
     Never,
 }
 
@@ -23,12 +23,12 @@ pub enum SyncWhen {
 pub struct Settings {
     /// When a commit is synced.
     pub sync: SyncWhen,
-    /// How long the log thread waits for more before it commits. Usually not at all: while the disk is busy,
-    /// more comes anyway.
+    /// How long the log thread waits for more lines before it commits. By default not at all, because more lines arrive
+    /// while the disk is busy.
     pub batch_window: Duration,
     /// The size of a segment of the commit log, in bytes.
     pub segment_bytes: u64,
-    /// How many segments there are at most, as long as the background keeps up.
+    /// The maximum number of segments, as long as the background thread keeps up.
     pub segments: usize,
     /// Payloads of more bytes than this are stored by their content.
     pub blob_limit: usize,

@@ -36,7 +36,7 @@ impl<T> Mutex<T> {
         MutexGuard { mutex: self, held: Some(held) }
     }
 
-    /// The same, unless somebody else has it.
+    /// Takes the lock, unless another thread has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(held) => Some(MutexGuard { mutex: self, held: Some(held) }),

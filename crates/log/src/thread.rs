@@ -82,22 +82,23 @@ pub(crate) struct Queue {
     ending: Option<Ending>,
     /// The failure that stopped the log.
     failed: Option<Arc<LogError>>,
-    /// Somebody wants to read the files of the runs, with all that was handed in up to this ticket.
+    /// Whether a reader waits until the run files have all lines that were handed in up to this
+    /// ticket.
     pub(crate) reading: bool,
     pub(crate) read_up_to: Ticket,
     pub(crate) wishes: Wishes,
     pub(crate) news: News,
     pub(crate) background_is_busy: bool,
-    /// How many collections of blobs were asked for, and the last that is over.
+    /// The number of collections of blobs that were requested, and the last one that has finished.
     collections: u64,
     pub(crate) collected: Option<(u64, Result<Collected, LogError>)>,
-    /// The background wants everything to be erased that is in the segments now; and that this is done, with the number
-    /// of segments there are.
+    /// Whether the background thread wants everything in the current segments erased; and the
+    /// number of segments, when this is done.
     pub(crate) erase: bool,
     pub(crate) erased: Option<u32>,
 }
 
-/// What the background is to do.
+/// The tasks for the background thread.
 #[derive(Default)]
 pub(crate) struct Wishes {
     pub(crate) apply: Vec<Committed>,

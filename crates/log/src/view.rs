@@ -97,7 +97,8 @@ impl View {
         View::open_with(disk, root, Scope::Chosen(choose), |_| LockTerm::Lasting)
     }
 
-    /// The same; if the index or the commit log is damaged, it is the files of the runs alone, and that damage is told.
+    /// Opens a view; if the index or the commit log is damaged, of the files of the runs alone, and
+    /// returns that damage.
     pub fn open_anyhow(
         disk: Arc<dyn Disk>,
         root: &Path,
@@ -123,7 +124,7 @@ impl View {
         }
     }
 
-    /// The same for who copies it: all runs at one moment, even while a process writes.
+    /// Opens a view for a copy: all runs at one moment, even while a process writes.
     pub(crate) fn open_at_once(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
         View::open_with(disk, root, Scope::All, |holder| match holder {
             Some(_) => LockTerm::NotTaken,

@@ -174,12 +174,12 @@ impl Postgres {
         self.write(&mut transaction, attempt, &json).map_err(told)?;
         self.reached(Stage::Written, attempt);
         if attempt.is_given_up() {
-            return Err("nobody waits for it any more, so it was undone".into());
+            return Err("no task waits for it any more, so it was undone".into());
         }
         transaction.commit().map_err(|error| match error.as_db_error() {
             // The server says that it did not happen.
             Some(_) => told(error),
-            None => StepError::in_doubt(format!("the line was lost during COMMIT: {error}")),
+            None => StepError::in_doubt(format!("the connection was lost during COMMIT: {error}")),
         })?;
         self.reached(Stage::Committed, attempt);
         Ok(json)

@@ -455,7 +455,7 @@ fn by_uuid(
 ) -> PyResult<bool> {
     let (py, text) = (uuid.py(), uuid.str()?.to_string());
     let Some(uuid) = Uuid::parse(&text) else {
-        return Err(TiffanyError::UnknownPromise.err(py, format!("{text:?} is no UUID")));
+        return Err(TiffanyError::UnknownPromise.err(py, format!("{text:?} is not a UUID")));
     };
     for home in session::handles() {
         if let Some(is_durable) = tiffany::binding::knows_promise(&home, uuid) {

@@ -150,7 +150,7 @@ impl Data {
         matches!(self, Data::None)
     }
 
-    /// The same as JSON.
+    /// The data as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -252,7 +252,7 @@ impl FromStr for TaskId {
         let number = || text.parse().ok().map(|number| TaskId::Ephemeral(RunId(number)));
         let uuid = Uuid::parse(text).map(TaskId::Durable);
         uuid.or_else(number)
-            .ok_or_else(|| format!("`{text}` is no run: neither a UUID nor a number"))
+            .ok_or_else(|| format!("`{text}` is not a run: it is neither a UUID nor a number"))
     }
 }
 

@@ -6,13 +6,13 @@ use tiffany_log::LogError;
 
 /// The error for a run of which only the beginning and the end are left.
 pub fn compacted(run: Uuid) -> TaskError {
-    let message = format!("run {run} was compacted: only its beginning and its end are left");
+    let message = format!("run {run} was compacted: only its input and its outcome are left");
     TaskError::new(ErrorKind::RunCompacted, message)
 }
 
 /// The error for a run that was removed.
 pub fn run_removed(uuid: Uuid) -> TaskError {
-    let message = format!("run {uuid} was removed, and what came of it is gone");
+    let message = format!("run {uuid} was removed, and its outcome no longer exists");
     TaskError::new(ErrorKind::RunRemoved, message)
 }
 
@@ -34,12 +34,12 @@ pub fn log_failed(error: LogError) -> TaskError {
 
 /// The error for a run that has ended.
 pub fn run_over(uuid: Uuid) -> TaskError {
-    TaskError::new(ErrorKind::RunOver, format!("run {uuid} is over"))
+    TaskError::new(ErrorKind::RunOver, format!("run {uuid} is finished"))
 }
 
 /// The error for a run that has not ended.
 pub fn not_over(run: Uuid) -> TaskError {
-    TaskError::new(ErrorKind::NotOver, format!("run {run} is not over"))
+    TaskError::new(ErrorKind::NotOver, format!("run {run} is not finished"))
 }
 
 /// The error for a step that cannot be decided on.

@@ -15,7 +15,7 @@ pub(crate) fn serialize<S: Serializer>(time: &Time, to: S) -> Result<S::Ok, S::E
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
     let text = String::deserialize(from)?;
     let stamp =
-        Stamp::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no moment")))?;
+        Stamp::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a moment")))?;
     Ok(Time::from_nanos(stamp.unix_nanos()))
 }
 

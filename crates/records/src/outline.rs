@@ -66,7 +66,7 @@ pub struct RunOutline {
     pub outcome: Option<Outcome>,
     /// The error, if it ended with one. The texts of a very long one are cut.
     pub error: Option<TaskError>,
-    /// The same as its line has it.
+    /// The error in the form of its line.
     recorded_error: Option<Value>,
     /// The rules about ends that it follows.
     rules: u64,
@@ -88,7 +88,8 @@ impl RunOutline {
         RunOutline::by(run, entry, |bytes| view.ends(run, bytes), |hash| view.blob(hash))
     }
 
-    /// The same at a run's file as it is: while somebody writes it, it may not have all of the run yet.
+    /// Looks at a run's file as it is: while a process writes it, it may not have all of the run
+    /// yet.
     pub fn at_file(
         disk: &dyn Disk,
         root: &Path,

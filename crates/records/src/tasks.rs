@@ -36,7 +36,7 @@ pub struct Tasks {
     pub decisions: Vec<Decision>,
     /// The value or the error of the root, if it has ended.
     pub outcome: Option<Result<Value, Value>>,
-    /// The rules about ends that it follows.
+    /// The version of the rules about the end of a run that it follows.
     rules: u64,
     /// Somebody asked for the run to be cancelled.
     pub is_cancelled: bool,

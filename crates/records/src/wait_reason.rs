@@ -46,7 +46,7 @@ pub struct Waiting {
 /// What a call is about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum About {
-    /// Nothing that the record names.
+    /// The record names nothing.
     Nothing,
     /// A task.
     Task(u64),
@@ -68,7 +68,7 @@ pub enum About {
     Receiver(String),
 }
 
-/// Where a step stands.
+/// The state of a step.
 #[derive(Clone, Debug)]
 pub struct StepSeen {
     /// The kind of the step.
@@ -79,7 +79,7 @@ pub struct StepSeen {
     pub is_open: bool,
     /// When the next attempt is due.
     pub retry_at: Option<String>,
-    /// A fork may not do it.
+    /// Whether the run is a fork that is not allowed to do the step.
     pub is_refused: bool,
 }
 
@@ -89,12 +89,12 @@ impl Waiting {
         self.words(None)
     }
 
-    /// The same at a moment: how long it goes on, instead of until when.
+    /// The call in words, with the time that is left at `now` instead of the end of the wait.
     pub fn what_at(&self, now: Time) -> String {
         self.words(Some(now))
     }
 
-    /// Until when it waits, if it is known.
+    /// When the wait ends, if that is known.
     pub fn until(&self) -> Option<&str> {
         match (&self.about, &self.step) {
             (About::Until(time) | About::Question(_, Some(time)), _) => Some(time),

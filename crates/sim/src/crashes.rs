@@ -233,7 +233,7 @@ impl<W: 'static> Crashes<W> {
         self.report().unwrap_or_else(|failure| panic!("{failure}"))
     }
 
-    /// The same without a panic.
+    /// Checks everything, and returns the first thing that is wrong.
     pub fn report(self) -> Result<Report, Failure> {
         let mut report = Report::default();
         if let Some(plan) = self.only.clone().or_else(plan_from_environment) {
@@ -443,7 +443,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What was wrong, and how to see it again.
+/// A failed simulation: what was wrong, and how to repeat it.
 #[derive(Clone)]
 pub struct Failure {
     /// The simulation.

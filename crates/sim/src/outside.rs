@@ -14,7 +14,7 @@ use crate::logs::{Logs, RunLog};
 use crate::person::{Deciding, Person};
 use crate::plan::Draw;
 
-/// Something that is done from outside.
+/// An act from outside the run.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Submit { function: String, input: Value },
@@ -22,7 +22,7 @@ pub(crate) enum Act {
     Cancel,
 }
 
-/// Who does what to which run, and when.
+/// An act with its run and its time.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
     pub(crate) after: Duration,
@@ -30,7 +30,7 @@ pub(crate) struct Planned {
     pub(crate) act: Act,
 }
 
-/// A promise that waits for somebody outside.
+/// A promise that waits for an answer from outside.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The id of the run that asks.
@@ -105,15 +105,15 @@ impl Outside {
         self.acts.iter().map(|(planned, _)| planned.id.clone()).collect()
     }
 
-    /// When something can be done next.
+    /// When the next act is due.
     pub(crate) fn due(&self) -> Option<Time> {
         let acts = self.free().into_iter().map(|at| self.epoch + self.acts[at].0.after);
         let replies = self.replies.values().filter(|reply| matches!(reply.stage, Stage::ToDo));
         acts.chain(replies.map(|reply| reply.due)).chain(self.person.due()).min()
     }
 
-    /// What is to be done and waits for nothing but its time: who sends several messages of one name waits for each to
-    /// be safe, and nobody speaks to a run before it is known to be there.
+    /// The acts that wait for nothing but their time: messages with the same name wait until the
+    /// one before is durable, and no act concerns a run before that is known to exist.
     fn free(&self) -> Vec<usize> {
         let mut busy: BTreeSet<(&str, Option<&str>)> = BTreeSet::new();
         let mut free = Vec::new();

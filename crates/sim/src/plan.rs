@@ -121,7 +121,7 @@ impl FromStr for Disaster {
             let run = head.strip_prefix("cut")?.parse().ok()?;
             Some(Disaster::Cut { run, records: rest.parse().ok()? })
         };
-        parse().ok_or_else(|| format!("`{text}` is no disaster"))
+        parse().ok_or_else(|| format!("`{text}` is not a disaster"))
     }
 }
 
@@ -139,7 +139,7 @@ impl FromStr for Plan {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Plan, String> {
-        let bad = || format!("`{text}` is no plan; one looks like `7:op12+40-nothing`");
+        let bad = || format!("`{text}` is not a plan; one looks like `7:op12+40-nothing`");
         let (seed, rest) = text.split_once(':').ok_or_else(bad)?;
         let seed = seed.parse().map_err(|_| bad())?;
         let parts = rest.split(',').filter(|part| !part.is_empty());

@@ -57,7 +57,7 @@ pub(crate) struct Story {
     pub(crate) refused: Option<String>,
 }
 
-/// How a life ends.
+/// How a process of the simulation ends.
 enum End {
     /// All runs are over, and told so.
     Over(BTreeMap<String, Outcome>),
@@ -316,7 +316,7 @@ impl<'a> Universe<'a> {
             }
             simulation.set_clock(next);
         }
-        Err(self.stuck(&format!("it is not over after {ROUNDS} rounds"), simulation))
+        Err(self.stuck(&format!("it is not finished after {ROUNDS} rounds"), simulation))
     }
 
     /// Who waits, for a run that does not come to its end.

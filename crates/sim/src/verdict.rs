@@ -39,7 +39,7 @@ pub(crate) fn judge(undisturbed: &Story, story: &Story, sameness: Sameness) -> R
     for (id, log) in &was {
         let Some(crashed) = is.get(id) else { return Err(format!("`{id}` has no log")) };
         if let Some(difference) = difference(log, crashed) {
-            return Err(format!("the log of `{id}` is another: {difference}"));
+            return Err(format!("the log of `{id}` differs: {difference}"));
         }
     }
     check_same_steps(undisturbed, story)

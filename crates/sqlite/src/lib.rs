@@ -81,12 +81,12 @@ struct Settings {
 /// The least value of `PRAGMA synchronous` with which a transaction is safe when it is confirmed, in WAL mode too.
 const FULL: i64 = 2;
 
-/// How far an attempt has come.
+/// The progress of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The transaction was begun.
     Begun,
-    /// The key was looked up, and is not there.
+    /// The key was looked up, and does not exist.
     LookedUp,
     /// The work was done.
     Done,
@@ -188,7 +188,7 @@ impl Sqlite {
         self.write(&transaction, attempt, &json)?;
         self.reached(Stage::Written, attempt);
         if attempt.is_given_up() {
-            return Err("nobody waits for it any more, so it was undone".into());
+            return Err("no task waits for it any more, so it was undone".into());
         }
         transaction.commit().map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StepError::from(error),

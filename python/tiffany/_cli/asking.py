@@ -19,7 +19,7 @@ from tiffany.durable._control import Connection
 from tiffany.errors import TiffanyError
 
 #: Why a question is denied.
-_NOBODY = "nobody was there to ask: the command that waits for the run had no terminal, or was told to deny"
+_NOBODY = "no person could be asked: the command that waits for the run had no terminal, or was told to deny"
 #: How often one looks for questions, in seconds: soon at first, then now and then.
 _SOON, _LATER = 0.05, 0.5
 
@@ -52,8 +52,8 @@ class Asking:
         """Raises an error if the run ended without an answer that it had asked for."""
         if self.denied:
             many = "1 question" if self.denied == 1 else f"{self.denied} questions"
-            message = f"{many} of the run denied, as nobody was there to ask"
-            next_step = "ask in a terminal, or let somebody else decide by `--approvals wait`"
+            message = f"{many} of the run denied, because no person could be asked"
+            next_step = "run it in a terminal, or let another person decide with `--approvals wait`"
             raise ProgramFileError("TFY0186", message, next_step)
 
     def _look(self, connection: Connection) -> None:
@@ -76,7 +76,7 @@ class Asking:
         if self.manner == "deny":
             connection.reject(question.id, why=_NOBODY)
             self.denied += 1
-            _say(f"tiffany: denied, as nobody is there to ask: {question.question}")
+            _say(f"tiffany: denied, because no person can be asked: {question.question}")
             return
         answer = self._asked(question)
         if answer is None:

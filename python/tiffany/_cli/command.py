@@ -68,7 +68,9 @@ class Host:
             return exit_code(ended)
         except KeyboardInterrupt:
             if id is not None and not json:
-                print(f"interrupted; run {id!r} goes on when it is started again", file=sys.stderr)
+                print(
+                    f"interrupted; run {id!r} continues when it is started again", file=sys.stderr
+                )
             return 128 + signal.SIGINT
         except BaseException as error:
             if json or isinstance(error, ProgramFileError) or not tell(error):
@@ -92,7 +94,7 @@ class Host:
                 raise
             tell(error)
             message = f"loading {file!r} ended with {type(error).__name__}"
-            raise ProgramFileError("TFY0074", message, "mend the file") from None
+            raise ProgramFileError("TFY0074", message, "fix the file") from None
         settings = _settings(module, {})
         return core_settings(_workflows.Functions(settings.get("workflows", ())), settings)
 
@@ -131,7 +133,7 @@ def _settings(module: ModuleType, env: dict[str, Any]) -> RuntimeSettings:
     given = getattr(module, "tiffany_settings", {})
     wrong = [key for key in given if key not in DEFAULTS] if isinstance(given, dict) else [given]
     if wrong:
-        message = f"`tiffany_settings` has {wrong[0]!r}, which is nothing that a runtime takes"
+        message = f"`tiffany_settings` has {wrong[0]!r}, which is not a setting of a runtime"
         next_step = "make it a dict with keyword arguments of `tiffany.Runtime`"
         raise ProgramFileError("TFY0074", message, next_step)
     settings = cast(RuntimeSettings, {**given})

@@ -206,7 +206,7 @@ class _Fit:
             try:
                 return validate(value)
             except ValueError as error:
-                raise Unfit(f"`{place}` is no {kind.__name__}: {error}") from None
+                raise Unfit(f"`{place}` is not a valid {kind.__name__}: {error}") from None
         return value
 
     def member(self, kind: type[enum.Enum], value: Any, place: str) -> Any:
@@ -282,4 +282,6 @@ def shown(value: Any) -> str:
         text = json.dumps(value)
     except (TypeError, ValueError):
         text = repr(value)
-    return text if len(text) <= _MAX_CHARS else f"a {type(value).__name__} of {len(text)} characters"
+    return (
+        text if len(text) <= _MAX_CHARS else f"a {type(value).__name__} of {len(text)} characters"
+    )

@@ -84,7 +84,7 @@ class _Attempt:
         if (birth, step) != (self.birth, self.step):
             raise OtherKeyError(
                 f"the key {self.key} in the table `{self.shown}` belongs to the step `{step}` of another run of this id "
-                "[TFY0050]; give each log directory a table of its own, or remove the keys of the run that is gone"
+                "[TFY0050]; give each log directory a table of its own, or remove the keys of the run that no longer exists"
             )
 
     def done(self, work: Callable[[], Any]) -> str:
@@ -96,7 +96,7 @@ class _Attempt:
     def awaited(self) -> None:
         """Raises an error if the run no longer waits for this attempt, so that it is rolled back."""
         if self.attempt_.is_given_up:
-            raise RuntimeError("nobody waits for this attempt any more, so it was undone")
+            raise RuntimeError("no task waits for this attempt any more, so it was undone")
 
     def prepare(self) -> None:
         """Prepares the connection."""
@@ -115,7 +115,7 @@ class _Sqlite(_Attempt):
         if connection.in_transaction:
             raise bad(
                 "the connection is in a transaction already",
-                "let `db` give one that nobody else uses",
+                "let `db` return one that no other code uses",
             )
         # Only this code begins and ends the transaction.
         if getattr(connection, "autocommit", -1) != -1:
@@ -205,7 +205,7 @@ class _Postgres(_Attempt):
         if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             raise bad(
                 "the connection is in a transaction already",
-                "let `db` give one that nobody else uses",
+                "let `db` return one that no other code uses",
             )
 
     def attempt(self, work: Callable[[], Any]) -> str:
@@ -256,7 +256,7 @@ class _Postgres(_Attempt):
         except psycopg.Error as error:
             # Without a reply from the server the outcome is unknown; with one, it did not happen.
             if error.sqlstate is None:
-                raise _InDoubt(f"the line was lost during COMMIT: {error}") from error
+                raise _InDoubt(f"the connection was lost during COMMIT: {error}") from error
             raise
         _reached("committed", self.attempt_)
         return result

@@ -227,7 +227,7 @@ class _Entry:
 def _matcher(calls: type | Callable[[Any], bool]) -> Callable[[Any], bool]:
     if isinstance(calls, type):
         if not issubclass(calls, _core.SystemCall):
-            raise BadArgumentError(f"`{calls.__name__}` is no class of calls")
+            raise BadArgumentError(f"`{calls.__name__}` is not a class of calls")
         return lambda call: isinstance(call, calls)
     if not callable(calls):
         kind = type(calls).__name__

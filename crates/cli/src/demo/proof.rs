@@ -48,7 +48,7 @@ impl Proof {
         Ok(Proof { processes, killed: processes - 1, entries, asked_again, results })
     }
 
-    /// The same for people.
+    /// The proof as lines for people.
     pub(super) fn lines(&self) -> Vec<String> {
         let Proof { processes, killed, entries, asked_again, results } = self;
         let mut lines = vec![

@@ -22,14 +22,14 @@ use super::timeline::{Gap, Timeline};
 use super::{ADDRESS, NAME, PART, PLACE, failed, ledger, trip};
 use tiffany_daemon::DaemonError;
 
-/// The daemon is killed when the ledger has so many entries.
+/// The numbers of entries in the ledger at which the daemon is killed.
 const KILLS: [usize; 3] = [2, 5, 8];
-/// The trip has to be over by then.
+/// The time in which the trip has to finish.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long the daemon has to end when the demo does.
+/// How long the daemon may take to stop when the demo ends.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Something that is shown while it happens.
+/// An event of the demo, which is shown at once.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Event<'a> {
@@ -53,7 +53,7 @@ impl Event<'_> {
         match self {
             Event::Serving { url } => (BOLD, format!("it is at {url}")),
             Event::Begins { process, pid } => {
-                (CYAN, format!("daemon {process} (pid {pid}) begins"))
+                (CYAN, format!("daemon {process} (pid {pid}) starts"))
             }
             Event::GoesOn { process, pid, records } => {
                 (CYAN, format!("daemon {process} (pid {pid}) continues after {records} records"))
@@ -62,7 +62,7 @@ impl Event<'_> {
                 (0, format!("  daemon {process}: {what}"))
             }
             Event::Did { process, what, again: true } => {
-                let why = "the key is there already, so it is not done";
+                let why = "the key exists already, so the step is not repeated";
                 (0, format!("  daemon {process}: {what}, again: {why}"))
             }
             Event::Approved => {
@@ -254,12 +254,12 @@ impl Show<'_> {
             return Err(DaemonError::Demo("it was interrupted".into()));
         }
         if self.began.elapsed() > LIMIT {
-            return Err(DaemonError::Demo(format!("it is not over after {LIMIT:?}")));
+            return Err(DaemonError::Demo(format!("it is not finished after {LIMIT:?}")));
         }
         Ok(())
     }
 
-    /// Decides what the budget waits for, as anybody else would from outside.
+    /// Decides the approval that the budget waits for, as any client would.
     fn approve(&mut self) -> Result<(), DaemonError> {
         let Ok(Some(mut control)) = Control::connect(self.dir) else { return Ok(()) };
         // At first the daemon may not have the log yet.

@@ -69,7 +69,7 @@ fn head_lines(top: &Top) -> Vec<Line<'static>> {
     let who = match (top.is_new, top.picture.pid) {
         (true, _) => "looking …".to_owned(),
         (_, Some(pid)) => format!("process {pid} has it{}", memory(top)),
-        (_, None) => "no process has it: this is what the log has".to_owned(),
+        (_, None) => "no process owns the directory: this is the content of the log".to_owned(),
     };
     let first = Line::from(vec![
         bold("tiffany watch  "),
@@ -326,7 +326,7 @@ fn about(top: &Top, task: &TaskStanding) -> Vec<Line<'static>> {
         lines.extend(raised.chain(called).chain(through).map(red));
     }
     match (&top.stack, top.is_replaying) {
-        (_, true) => lines.push(Line::from(dim(top, "  its stack: a replay is under way …"))),
+        (_, true) => lines.push(Line::from(dim(top, "  its stack: a replay is running …"))),
         (None, false) => {}
         (Some(Err(why)), _) => {
             lines.push(Line::from(dim(top, format!("  no stack: {}", text(why)))))
@@ -411,7 +411,7 @@ fn keys_of(top: &Top) -> &'static str {
 const HELP: &str = "\
 ↑ ↓ PgUp PgDn g G   choose a row          Enter →   look into it
 Esc ←               back                  /         filter by a text
-a   all runs, those that go on, those that failed or stand still
+a   all runs, live runs, failed or paused runs
 s   sort by start, end, id, function
 t   where tasks stand in their code: a replay in a process of its own
 c   cancel a run (asks first)             q         quit

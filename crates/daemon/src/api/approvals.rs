@@ -99,7 +99,8 @@ async fn question(app: &App, run: &str, call: &str) -> Result<String, Problem> {
     }
 }
 
-/// The same by one name: a whole id, in which the `/` was written as `%2F`, or a run that has only one question. There may be a `/` in what a run is called.
+/// The id of a question from a single name: a whole id, in which the `/` was written as `%2F`, or a
+/// run that has only one question. The name of a run may contain a `/`.
 async fn named(app: &App, name: &str) -> Result<String, Problem> {
     let part = name.rsplit_once('/');
     if let Some((run, call)) = part.filter(|(run, _)| Uuid::parse(run).is_some()) {

@@ -106,7 +106,10 @@ async fn open(
     let upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection> =
         WebSocketUpgrade::from_request_parts(&mut parts, &()).await;
     let upgrade = upgrade.map_err(|error| {
-        DaemonError::BadRequest(format!("no WebSocket comes of this: {}", error.body_text()))
+        DaemonError::BadRequest(format!(
+            "the connection cannot become a WebSocket: {}",
+            error.body_text()
+        ))
     })?;
     let place = events.app.stream()?;
     let most = events.app.limits.message_bytes;
@@ -180,7 +183,7 @@ impl Events {
                 return Next::Failed(Problem::from(error).json());
             }
         };
-        let Some(first) = first else { return Next::End(GOING_AWAY, "the runtime is gone") };
+        let Some(first) = first else { return Next::End(GOING_AWAY, "the runtime has ended") };
         let mut told = vec![first];
         while told.len() < HANDFUL
             && let Some(more) = self.events.try_next()
@@ -284,26 +287,26 @@ async fn over_socket(mut socket: WebSocket, mut events: Events, _place: OwnedSem
         if matches!(code, NOT_UNDERSTOOD | TOO_LONG) {
             return tokio::time::sleep(FAREWELL).await;
         }
-        // The other side answers, and then the line is closed in good order.
+        // The client answers, and then the connection is closed in order.
         while let Some(Ok(_)) = socket.recv().await {}
     };
     drop(timeout(Duration::from_secs(1), farewell).await);
 }
 
-/// What was wrong with what came. `None`: nobody is there any more.
+/// What was wrong with the received data. `None`: the client is gone.
 fn wrong(error: axum::Error) -> Option<(u16, &'static str)> {
     let error = error.into_inner().downcast::<tungstenite::Error>().ok()?;
     match *error {
         tungstenite::Error::Capacity(_) => Some((TOO_LONG, "the message is too long [TFY0157]")),
         tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
         tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_) => {
-            Some((NOT_UNDERSTOOD, "this is not as WebSockets are [TFY0156]"))
+            Some((NOT_UNDERSTOOD, "the data does not follow the WebSocket protocol [TFY0156]"))
         }
         _ => None,
     }
 }
 
-/// Sends events until there is a reason not to. `None`: there is nobody to tell it to.
+/// Sends events until there is a reason to stop, and returns it. `None`: the client is gone.
 async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'static str)> {
     let ping = events.app.limits.ping;
     let most = events.app.limits.messages_per_second;

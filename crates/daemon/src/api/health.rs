@@ -21,7 +21,7 @@ pub(super) async fn healthz() -> Response {
 
 pub(super) async fn readyz(State(app): State<App>) -> Response {
     let why = match app.phase() {
-        Phase::Starting => Some(json!("runs are being brought back")),
+        Phase::Starting => Some(json!("runs are being resumed")),
         Phase::Draining | Phase::Closing => Some(json!("the daemon is ending")),
         // Machines ask this again and again: nothing is listed for it.
         Phase::Ready => match app.ask(Request::Health).await {

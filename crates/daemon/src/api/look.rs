@@ -111,7 +111,7 @@ pub(super) async fn list(State(app): State<App>, Query(listed): Query<Listed>) -
     }
 }
 
-/// How long one waits for the end of a run.
+/// How long a request waits for the end of a run.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Waits {

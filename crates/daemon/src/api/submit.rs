@@ -62,7 +62,7 @@ pub(super) async fn submit(
 fn for_who_submits(problem: Problem) -> Problem {
     match problem.code == ErrorKind::Unregistered.code() {
         true => problem.with_next(
-            "give the name of a function that is there: `GET /api/v1/status` lists them; to add one, let the program of the daemon register it, or give the file that has it by `--app`",
+            "give the name of a registered function: `GET /api/v1/status` lists them; to add one, register it in the program of the daemon, or pass its file with `--app`",
         ),
         false => problem,
     }
@@ -92,7 +92,7 @@ fn random_id() -> Result<String, Problem> {
         Ok(count) if count == bits.len() => {
             Ok(tiffany::Uuid::from_random(u128::from_be_bytes(bits)).to_string())
         }
-        _ => Err(DaemonError::Start("the system gives no random numbers".into()).into()),
+        _ => Err(DaemonError::Start("the system returned no random numbers".into()).into()),
     }
 }
 

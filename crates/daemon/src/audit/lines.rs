@@ -81,9 +81,7 @@ pub fn read(text: &str) -> impl Iterator<Item = Result<Written, String>> {
         last = crc;
         match crc == should_be {
             true => Ok(read),
-            false => {
-                Err(format!("line {number}: it, or the one before it, is not what was written"))
-            }
+            false => Err(format!("line {number}: it or the one before it was changed")),
         }
     })
 }

@@ -24,7 +24,7 @@ pub enum AuthError {
     Expired(String),
     /// Who it is is known, and it is not enough.
     #[error(
-        "`{name}` is {has}, and this takes {needs} [TFY0173]; use a token with that role, or ask somebody who has one"
+        "`{name}` is {has}, and this takes {needs} [TFY0173]; use a token with that role, or ask a person who has one"
     )]
     TooLittle {
         /// Who asks.
@@ -46,7 +46,7 @@ pub enum AuthError {
     },
     /// The file of the tokens cannot be used.
     #[error(
-        "the tokens in {} cannot be {did}: {why} [TFY0175]; it must be a file of this user that nobody else can read", .file.display()
+        "the tokens in {} cannot be {did}: {why} [TFY0175]; it must be a file of this user that no other user can read", .file.display()
     )]
     TokenFile {
         /// The file.
@@ -73,7 +73,7 @@ pub enum AuthError {
     TokenName(String),
     /// What is done cannot be written down, so it is not done.
     #[error(
-        "the audit file {} cannot be written: {why} [TFY0179]; nothing is changed as long as that is so; make room, or give another file", .file.display()
+        "the audit file {} cannot be written: {why} [TFY0179]; nothing can be changed until it can be written; free some space, or give another file", .file.display()
     )]
     Audit {
         /// The file.
@@ -116,7 +116,7 @@ impl AuthError {
         }
     }
 
-    /// The same for somebody elsewhere: where files are on this machine is nothing to them.
+    /// The error for clients elsewhere: without the places of files on this machine.
     #[must_use]
     pub fn without_places(mut self) -> AuthError {
         if let AuthError::TokenFile { file, .. }
@@ -142,7 +142,7 @@ impl AuthError {
         }
     }
 
-    /// The same failure, where the change was made before it.
+    /// The error for a change that was made before the failure.
     pub(crate) fn after_the_change(self) -> AuthError {
         match self {
             AuthError::Audit { file, why } => AuthError::AuditBehind { file, why },

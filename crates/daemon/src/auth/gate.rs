@@ -90,13 +90,13 @@ impl Gate {
         }
     }
 
-    /// A token is needed on this machine too.
+    /// Requires a token from clients on this machine too.
     pub fn always_needs_token(mut self) -> Gate {
         self.needs_token = true;
         self
     }
 
-    /// This daemon may also be asked for by this name, without a port.
+    /// Accepts this host name too, without a port.
     pub fn host(mut self, name: &str) -> Gate {
         self.hosts.push(name.to_lowercase());
         self

@@ -42,6 +42,8 @@ impl FromStr for Role {
 
     fn from_str(text: &str) -> Result<Role, String> {
         let role = Role::ALL.into_iter().find(|role| role.word() == text);
-        role.ok_or_else(|| format!("`{text}` is no role: viewer, operator or admin"))
+        role.ok_or_else(|| {
+            format!("`{text}` is not a role; the roles are viewer, operator and admin")
+        })
     }
 }

@@ -42,7 +42,7 @@ impl Token {
         &self.0
     }
 
-    /// The part that is no secret.
+    /// The public part of the token.
     pub(super) fn id(&self) -> &str {
         id_of(&self.0).unwrap_or_default()
     }

@@ -193,7 +193,7 @@ impl Tokens {
     }
 }
 
-/// Puts a new file in the place of an old one. After this it is on the disk.
+/// Replaces a file, and returns when the new one is durable.
 fn replace(path: &Path, dir: &File, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     // One that another left behind may be readable by others.
@@ -217,7 +217,7 @@ fn check_name(name: &str) -> Result<(), AuthError> {
         true => Ok(()),
         false => {
             let message = format!(
-                "{name:?} is no name for the owner of a token: letters, digits and `-_.@+`, at most {MAX_NAME_CHARS}"
+                "{name:?} is not a name for the owner of a token, which has letters, digits and `-_.@+`, at most {MAX_NAME_CHARS}"
             );
             Err(AuthError::TokenName(message))
         }

@@ -114,12 +114,12 @@ impl Config {
         Config::parse(&text, file)
     }
 
-    /// The same with the rules of redaction that the environment has.
+    /// Adds the redaction rules of the environment.
     pub fn with_rules_of_env(mut self) -> Result<Config, ConfigError> {
         if let Some(rules) = std::env::var_os(RULES) {
             let rules = rules
                 .into_string()
-                .map_err(|_| ConfigError { place: RULES.into(), why: "it is no text".into() })?;
+                .map_err(|_| ConfigError { place: RULES.into(), why: "it is not text".into() })?;
             let why = |error: RedactError| ConfigError { place: RULES.into(), why: short(&error) };
             Redactions::parse(&rules).map_err(why)?;
             self.redact.extend(rules.lines().map(str::to_owned));
@@ -132,7 +132,7 @@ impl Config {
         Some(self.redact.join("\n")).filter(|rules| !rules.is_empty())
     }
 
-    /// The same for a text that was read from there.
+    /// Parses the text of a file.
     pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
         let mut config: Config = toml::from_str(text).map_err(|error| {
             let place = match error.span() {

@@ -85,7 +85,7 @@ pub(super) struct Tls {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
     pub(super) clients: Option<PathBuf>,
-    /// What those may do who come with a certificate of this name.
+    /// The roles of clients, by the names in their certificates.
     #[serde(default)]
     pub(super) roles: BTreeMap<String, Role>,
 }
@@ -110,7 +110,7 @@ impl Log {
         }
     }
 
-    /// The same.
+    /// The level of the logs.
     pub fn level(&self) -> logging::Level {
         match self.level {
             LogLevel::Error => logging::Level::ERROR,
@@ -137,20 +137,20 @@ pub enum LogFormat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
-    /// Something failed, and somebody has to see to it.
+    /// Failures that a person has to act on.
     Error,
-    /// Something is not as it should be.
+    /// Unexpected conditions.
     Warn,
-    /// What an operator wants to know.
+    /// Events that an operator wants to know about.
     #[default]
     Info,
-    /// What helps to find a mistake.
+    /// Details that help to find a mistake.
     Debug,
     /// Everything.
     Trace,
 }
 
-/// Limits of the server; what is left out stays as it is.
+/// Limits of the server; a missing one keeps its default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Limited {

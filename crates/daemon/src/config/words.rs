@@ -1,6 +1,6 @@
 //! Errors of the configuration in the words of this program. The parser knows types and fields; people know keys.
 
-/// The same error, with the key whose value it is about.
+/// The text of an error in our words, with the key whose value it is about.
 pub(super) fn ours(theirs: &str, key: Option<&str>) -> String {
     // The type that the parser read a large number as is of no interest.
     let theirs = theirs.trim().replace('\n', ", ").replace("` as i128", "`");

@@ -33,7 +33,7 @@ fn meant(piece: &[u8], header_bytes: usize) -> Option<DaemonError> {
         && text.contains("\r\ncontent-length: 0\r\n");
     match status {
         "00" if is_bare => {
-            Some(DaemonError::BadRequest("this is no request of HTTP that can be read".into()))
+            Some(DaemonError::BadRequest("this is not a readable HTTP request".into()))
         }
         "14" | "31" if is_bare => Some(DaemonError::HeadTooLarge { most: header_bytes }),
         _ => None,

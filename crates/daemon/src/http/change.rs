@@ -80,7 +80,8 @@ impl Change {
         }
     }
 
-    /// The same for an intent.
+    /// Writes an intent: here if that needs no waiting, otherwise where no other request waits for
+    /// it.
     async fn write_intent(&self, to: Option<String>) -> Result<Intent, AuthError> {
         let (audit, entry) = (Arc::clone(&self.audit), self.entry(to, ""));
         match audit.begin_at_once(&entry) {
@@ -185,12 +186,12 @@ impl Noted {
         noted
     }
 
-    /// What it is done to.
+    /// Notes the target of the change.
     pub(crate) fn done_to(&self, to: &str) {
         let _ = self.to.set(to.into());
     }
 
-    /// What is done, in a word.
+    /// Notes the kind of change, in a word.
     pub(crate) fn does(&self, did: &'static str) {
         let _ = self.did.set(did);
     }

@@ -58,7 +58,7 @@ async fn change(app: App, role: Role, did: &'static str, request: Request, next:
     let change = app.change();
     match app.phase() {
         Phase::Ready => {}
-        Phase::Starting => return not_now("is bringing its runs back"),
+        Phase::Starting => return not_now("is resuming its runs"),
         Phase::Draining | Phase::Closing => return not_now("is ending and begins nothing new"),
     }
     let (mut parts, body) = request.into_parts();

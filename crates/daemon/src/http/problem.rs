@@ -42,7 +42,7 @@ impl Problem {
         }
     }
 
-    /// The same with another next step.
+    /// The problem with another next step.
     pub(crate) fn with_next(self, next: &str) -> Problem {
         Problem { next: next.into(), ..self }
     }

@@ -17,7 +17,7 @@ use crate::error::DaemonError;
 /// A body of JSON.
 pub(crate) struct Json<T>(pub(crate) T);
 
-/// The same, or nothing at all.
+/// A JSON body that may be missing.
 pub(crate) struct Given<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
@@ -43,25 +43,28 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for Given<T> {
     }
 }
 
-/// A body is JSON. A page has to say so: a form, which any page can send without being asked, cannot. Programs may leave
-/// the type out.
+/// Checks that a body is JSON. A web page has to declare the type: a form, which any page can send without permission,
+/// cannot. Programs may leave the type out.
 pub(super) fn is_json(headers: &HeaderMap) -> Result<(), DaemonError> {
     let is_page = headers.contains_key(header::ORIGIN);
     let Some(given) = headers.get(header::CONTENT_TYPE) else {
-        return if is_page { Err(DaemonError::NotJson("of no type".into())) } else { Ok(()) };
+        return if is_page { Err(DaemonError::NotJson("not declared".into())) } else { Ok(()) };
     };
     let given = String::from_utf8_lossy(given.as_bytes());
     let kind = given.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     match &*kind {
         "application/json" => Ok(()),
         kind if kind.ends_with("+json") => Ok(()),
-        _ => Err(DaemonError::NotJson(given.chars().take(100).collect())),
+        _ => {
+            let given: String = given.chars().take(100).collect();
+            Err(DaemonError::NotJson(format!("`{given}`")))
+        }
     }
 }
 
 async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
     let most = app.limits.body_bytes;
-    // Who says beforehand that it is too much need not send it.
+    // A client that announces a body that is too large need not send it.
     if request.body().size_hint().lower() > most as u64 {
         return Err(DaemonError::TooLarge { most }.into());
     }
@@ -102,7 +105,7 @@ pub(crate) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error>
     let number = serde_json::Number::deserialize(from)?;
     let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..u64::MAX as f64).contains(number);
     let whole = number.as_u64().or_else(|| number.as_f64().filter(is_whole).map(|it| it as u64));
-    whole.ok_or_else(|| D::Error::custom(format!("{number} is no whole number from 0 on")))
+    whole.ok_or_else(|| D::Error::custom(format!("{number} is not a whole number from 0 on")))
 }
 
 /// The query of an address.

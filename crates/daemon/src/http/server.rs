@@ -36,7 +36,7 @@ use crate::tls::{Tls, name_in};
 const HEADERS: usize = 100;
 /// How long a client that is turned away has to read why.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// The same where all others wait for it.
+/// How long a connection may take to close when all others wait for it.
 const SHORT_FAREWELL: Duration = Duration::from_millis(200);
 /// Descriptors that are kept to tell clients that none is left. Whatever has all others may take one that is used.
 const SPARES: usize = 8;
@@ -51,8 +51,8 @@ pub(crate) fn bind(address: SocketAddr) -> Result<NotInherited<TcpListener>, Dae
     let failed = |error: std::io::Error| {
         let why = match error.kind() {
             std::io::ErrorKind::AddrInUse => match who_has(address) {
-                Some(who) => format!("{who} has the port"),
-                None => "another process has the port".into(),
+                Some(who) => format!("{who} uses the port"),
+                None => "another process uses the port".into(),
             },
             _ => error.to_string(),
         };

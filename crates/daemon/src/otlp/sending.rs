@@ -41,7 +41,7 @@ impl Counts {
         let mut failures = Family::new(
             "tiffany_otlp_failures_total",
             Kind::Counter,
-            "How often the collector could not be reached or did not take what it was sent.",
+            "How often the collector could not be reached or refused the data.",
         );
         failures.add(&[], count(&self.failures));
         vec![sent, dropped, failures]
@@ -73,7 +73,7 @@ pub fn start(settings: &Settings, node: &str) -> Result<(SpanLayer, Exporter), O
     let every = settings.metrics_every_seconds;
     let every = (every > 0).then(|| Duration::from_secs(every));
     let exporter = Exporter::start(endpoint, resource, queue, counts, every)
-        .map_err(|error| OtlpError(format!("the system gives no thread: {error}")))?;
+        .map_err(|error| OtlpError(format!("the system cannot start a thread: {error}")))?;
     Ok((layer, exporter))
 }
 

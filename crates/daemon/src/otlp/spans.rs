@@ -134,7 +134,7 @@ struct Fields {
     all: Vec<(&'static str, Value)>,
 }
 
-/// Makes a visitor of fields, for who cleans what passes.
+/// Makes a visitor of fields for code that redacts the values.
 struct Gather;
 
 impl<'a> MakeVisitor<&'a mut Fields> for Gather {

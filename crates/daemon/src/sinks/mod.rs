@@ -124,7 +124,7 @@ impl NatsSettings {
 /// Why a sink cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "events cannot be given to {what}: {why} [TFY0196]; see the section `{section}` of the configuration"
+    "events cannot be forwarded to {what}: {why} [TFY0196]; see the section `{section}` of the configuration"
 )]
 pub struct SinkError {
     what: String,

@@ -36,7 +36,7 @@ impl Nats {
         address.map_err(|error| failed(error.to_string()))?;
         let words = settings.subject.split('.');
         if words.clone().any(|word| word.is_empty() || word != self::word(word)) {
-            return Err(failed(format!("`{}` is no subject", settings.subject)));
+            return Err(failed(format!("`{}` is not a subject", settings.subject)));
         }
         let node = if node.is_empty() { "node" } else { node };
         let prefix = format!("{}.{}", settings.subject, word(node));
@@ -126,7 +126,7 @@ mod tests {
         for subject in ["", "a..b", "a b", "a.>", ".a"] {
             let settings = NatsSettings { subject: subject.into(), ..settings.clone() };
             let error = Nats::new(&settings, "x").err().unwrap().to_string();
-            assert!(error.contains("is no subject [TFY0196]"), "{error}");
+            assert!(error.contains("is not a subject [TFY0196]"), "{error}");
         }
     }
 }

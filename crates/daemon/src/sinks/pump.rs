@@ -116,7 +116,7 @@ impl<O: Outlet> Line<O> {
             let address = self.outlet.address();
             tracing::warn!(
                 target: "tiffany::sink", sink = O::KIND,
-                "events cannot be given to {address}: {}; it is tried again, and events are kept as long as there is room",
+                "events cannot be forwarded to {address}: {}; the daemon tries again, and keeps events while there is room",
                 address.hide(why),
             );
         }
@@ -130,7 +130,7 @@ impl<O: Outlet> Line<O> {
             let after = down.map(|since| format!(" again after {:.1?}", since.elapsed()));
             tracing::info!(
                 target: "tiffany::sink", sink = O::KIND,
-                "events are given to {address}{}", after.unwrap_or_default(),
+                "events are forwarded to {address}{}", after.unwrap_or_default(),
             );
         }
     }
@@ -139,7 +139,7 @@ impl<O: Outlet> Line<O> {
         self.meters.lost.fetch_add(events as u64, Ordering::Relaxed);
         tracing::warn!(
             target: "tiffany::sink", sink = O::KIND,
-            "{events} events or more were not given to {} before the end", self.outlet.address(),
+            "{events} events or more were not forwarded to {} before the end", self.outlet.address(),
         );
     }
 }

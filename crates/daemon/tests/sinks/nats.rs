@@ -131,5 +131,5 @@ fn a_wrong_password_is_told_without_it() {
     watched.work(1);
     watched.until("it is not told", || watched.logged().contains("events cannot be given to"));
     watched.end();
-    assert!(watched.logged().contains("not given to nats://…@"), "{}", watched.logged());
+    assert!(watched.logged().contains("not forwarded to nats://…@"), "{}", watched.logged());
 }

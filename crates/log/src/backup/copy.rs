@@ -21,26 +21,26 @@ const CHUNK: usize = 1 << 18;
 pub(super) struct Lines<'a> {
     pub run: Uuid,
     pub(super) generation: u32,
-    /// Those after this...
+    /// The end of the line before the first one.
     pub(super) from: End,
-    /// ...up to this.
+    /// The end of the last one.
     pub(super) to: End,
     pub(super) file: &'a dyn DiskFile,
     pub(super) path: &'a Path,
 }
 
-/// What became of lines.
+/// The result of checking lines.
 pub(super) struct Passed {
-    /// Where the good ones end.
+    /// The end of the last good line.
     pub(super) end: End,
     /// The blobs they name.
     pub blobs: BTreeSet<BlobHash>,
-    /// What is wrong behind them, if anything is.
+    /// What is wrong after them, if anything is.
     pub(super) broken: Option<Broken>,
 }
 
 impl Lines<'_> {
-    /// Checks each line, and hands the good ones on: `(bytes, place in the file)`.
+    /// Checks each line, and passes the good ones on: `(bytes, place in the file)`.
     pub(super) fn pass(
         &self,
         pace: &mut Pace<'_>,

@@ -9,10 +9,10 @@ use super::super::error::LogError;
 #[non_exhaustive]
 pub enum BackupError {
     /// There is no backup that came to its end.
-    #[error("there is no whole backup in {} [TFY0087]; check the directory, or take a backup to it first", .0.display())]
+    #[error("there is no complete backup in {} [TFY0087]; check the directory, or take a backup to it first", .0.display())]
     NoBackup(PathBuf),
     /// A backup is not what was written.
-    #[error("the backup is damaged: {what} of {} [TFY0088]; use another backup, or take a whole one to another directory", .path.display())]
+    #[error("the backup is damaged: {what} of {} [TFY0088]; use another backup, or take a full one to another directory", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -23,7 +23,7 @@ pub enum BackupError {
     #[error("{} has the backup of another log [TFY0089]; give every log a directory of its own", .0.display())]
     OtherLog(PathBuf),
     /// A directory has something in it that would be lost.
-    #[error("{} is not empty: it has {found} [TFY0090]; use another directory; a restore takes `--force` if a log that is there can go", .dir.display())]
+    #[error("{} is not empty: it has {found} [TFY0090]; use another directory; to replace a log that is there, restore with `--force`", .dir.display())]
     NotEmpty {
         /// The directory.
         dir: PathBuf,
@@ -31,7 +31,7 @@ pub enum BackupError {
         found: String,
     },
     /// A backup was to be put into the log that it is of.
-    #[error("{} is inside of {}, the log that is to be copied [TFY0090]; use a directory beside it, or on another disk", .dest.display(), .root.display())]
+    #[error("{} is inside {}, the log to be copied [TFY0090]; use a directory beside it, or on another disk", .dest.display(), .root.display())]
     Inside {
         /// The directory for the backup.
         dest: PathBuf,
@@ -40,11 +40,11 @@ pub enum BackupError {
     },
     /// Runs were replaced or removed faster than they could be copied.
     #[error(
-        "the log changed faster than it could be copied: {0} runs were replaced meanwhile [TFY0121]; copy at a higher rate, or when less is going on"
+        "the log changed faster than it could be copied: {0} runs were replaced meanwhile [TFY0121]; copy at a higher rate, or when the load is lower"
     )]
     Restless(usize),
     /// It was stopped in the middle.
-    #[error("the {what} did not come to its end: {cause} [TFY0122]; {next}")]
+    #[error("the {what} did not finish: {cause} [TFY0122]; {next}")]
     Stopped {
         /// A backup or a restore.
         what: &'static str,
@@ -77,20 +77,20 @@ impl BackupError {
 
     /// A failure to write a backup.
     pub(super) fn backup(error: &LogError) -> BackupError {
-        let next = "mend the cause and take it again: the backup before it is as it was";
+        let next = "fix the cause and take the backup again: the previous backup is unchanged";
         BackupError::Stopped { what: "backup", cause: words(error), next }
     }
 
     /// A failure to write a log that is restored.
     pub(super) fn restore(error: &LogError) -> BackupError {
-        let next = "mend the cause and restore again: the backup is as it was, and so is a log that was there";
+        let next = "fix the cause and restore again: the backup is unchanged, and so is a log that existed before";
         BackupError::Stopped { what: "restore", cause: words(error), next }
     }
 
     /// A failure to put back what was there.
     pub(super) fn half(error: &LogError) -> BackupError {
         let next =
-            "mend the cause and restore again: first of all that puts back a log that was there";
+            "fix the cause and restore again: that first puts back a log that existed before";
         BackupError::Stopped { what: "restore", cause: words(error), next }
     }
 

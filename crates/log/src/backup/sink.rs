@@ -85,7 +85,7 @@ impl Sink {
         Ok(())
     }
 
-    /// The same, with the names in these directories.
+    /// Makes all that was written durable, with the names in these directories.
     pub(super) fn finish(&mut self, dirs: &[&Path]) -> Result<(), LogError> {
         self.sync()?;
         dirs.iter()

@@ -438,7 +438,9 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
         }
         (_, Reply::Handlers(chain)) => return handler::list(py, &chain),
         _ => {
-            return Err(TiffanyError::WrongType.err(py, "a handler gave an answer of another kind"));
+            return Err(
+                TiffanyError::WrongType.err(py, "a handler returned an answer of another kind")
+            );
         }
     })
 }

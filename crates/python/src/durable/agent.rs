@@ -74,7 +74,7 @@ impl PyAgent {
         }
         let Ok(made) = wanted.cast::<SystemCall>() else {
             let message = format!(
-                "`{}.wants` gave {}; it gives a call, or `Done(value)`",
+                "`{}.wants` returned {}; return a call, or `Done(value)`",
                 self.kind,
                 crate::values::argument::shown(&wanted)
             );

@@ -319,6 +319,7 @@ pub(crate) fn promise_uuid(promise: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     let uuid = promise.getattr("uuid").unwrap_or_else(|_| promise.clone());
     let text = uuid.str()?.to_string();
     Uuid::parse(&text).ok_or_else(|| {
-        TiffanyError::UnknownPromise.err(promise.py(), format!("{text:?} is no UUID of a promise"))
+        TiffanyError::UnknownPromise
+            .err(promise.py(), format!("{text:?} is not the UUID of a promise"))
     })
 }

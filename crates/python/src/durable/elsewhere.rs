@@ -138,7 +138,7 @@ impl AsyncAttempt {
         let py = task.py();
         let over = || -> PyResult<Result<String, StepError>> {
             if task.call_method0("cancelled")?.is_truthy()? {
-                let message = "its task was cancelled by somebody on its loop";
+                let message = "its task was cancelled by other code on its loop";
                 let error = TaskError::new(ErrorKind::StepFailed, message);
                 return Ok(Err(binding::worth_another_attempt(error)));
             }

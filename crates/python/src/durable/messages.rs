@@ -160,8 +160,9 @@ pub(crate) fn identity(run: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     let uuid = run.getattr("uuid").unwrap_or_else(|_| run.clone());
     let text = uuid.str()?.to_string();
     Uuid::parse(&text).ok_or_else(|| {
-        let message =
-            format!("{text:?} is no run; give a Run, a uuid.UUID or the id it was started under");
+        let message = format!(
+            "{text:?} is not a run; give a Run, a uuid.UUID or the id that it was started with"
+        );
         TiffanyError::BadArgument.err(run.py(), message)
     })
 }

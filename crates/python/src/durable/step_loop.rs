@@ -135,7 +135,7 @@ pub(super) fn is_another_step(py: Python<'_>, attempt: Option<&Bound<'_, Attempt
     caller.is_some_and(|caller| !attempt.is_some_and(|attempt| caller.is(attempt)))
 }
 
-/// Whether an exception is that of an interruption.
+/// Whether an exception was raised to interrupt a step.
 #[pyfunction]
 #[pyo3(name = "_is_interruption")]
 pub(super) fn is_interruption(error: &Bound<'_, PyAny>) -> bool {

@@ -95,7 +95,7 @@ pub(crate) fn leave(py: Python<'_>) {
         if !told && begun.elapsed() > SILENCE {
             told = true;
             eprintln!(
-                "tiffany: the program is over, but a step is still at work on a thread; waiting for it (Ctrl-C: no more)"
+                "tiffany: the program has finished, but a step is still running on a thread; waiting for it (Ctrl-C stops waiting)"
             );
         }
     }

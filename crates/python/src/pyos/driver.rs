@@ -596,7 +596,7 @@ impl Program for Driven {
     }
 
     fn waits_for(&self) -> Option<Cow<'static, str>> {
-        (self.calls.is_empty() && self.native.is_none()).then(|| "somebody to schedule it".into())
+        (self.calls.is_empty() && self.native.is_none()).then(|| "other code to schedule it".into())
     }
 }
 

@@ -210,7 +210,7 @@ impl Guest {
         match binding::drive(runtime, &run, || true) {
             Some(Ok(value)) => value::from_value(py, value),
             Some(Err(error)) => Err(errors::run_error(py, &error)),
-            None => Err(TiffanyError::Gone.err(py, "the run is not over")),
+            None => Err(TiffanyError::Gone.err(py, "the run is not finished")),
         }
     }
 }

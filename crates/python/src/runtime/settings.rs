@@ -194,7 +194,7 @@ fn add_env(builder: tiffany::Builder, key: &str, value: Bound<'_, PyAny>) -> tif
 /// Reads a duration. `True` is refused, although Python would take it for one second.
 fn period(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     if given.is_instance_of::<PyBool>() {
-        let message = "`bool` is no duration; a number of seconds or a timedelta is one";
+        let message = "`bool` is not a duration; pass a number of seconds or a timedelta";
         return Err(TiffanyError::BadDuration.err(given.py(), message));
     }
     duration(given)

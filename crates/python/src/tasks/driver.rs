@@ -367,13 +367,13 @@ fn no_call(object: &Bound<'_, PyAny>) -> Pending {
         {
             "; it is the class of a call: write `()` after it"
         }
-        _ if object.is_callable() => "; was it to be called first?",
+        _ if object.is_callable() => "; should it be called first?",
         _ if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() => {
             "; `Gather` waits for several tasks"
         }
         _ if object.hasattr("__await__").unwrap_or(false) => "; await it in an `async def`",
         _ => "",
     };
-    let message = format!("`{name}` was yielded, which is no call{hint}");
+    let message = format!("`{name}` was yielded, which is not a call{hint}");
     Pending::Throw(TiffanyError::NotACall.err(py, message))
 }

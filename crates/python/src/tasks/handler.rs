@@ -59,7 +59,7 @@ impl PyHandler {
         if !function.is_callable() {
             let name = function.get_type().name()?.to_string();
             let message =
-                format!("`{name}` is no handler; a callable that takes (call, tid) is one");
+                format!("`{name}` is not a handler; pass a callable that takes (call, tid)");
             return Err(TiffanyError::BadArgument.err(function.py(), message));
         }
         let name = function.getattr("__qualname__").and_then(|name| name.extract::<String>());
@@ -84,7 +84,7 @@ impl PyHandler {
             let changed = call::kernel_call(changed);
             if changed.kind() != call.kind() {
                 let message = format!(
-                    "the handler `{}` made {} of {}; it may change a call, not its kind",
+                    "the handler `{}` returned the call {} for {}; return a call of the same kind",
                     self.name,
                     changed.kind().tag(),
                     call.kind().tag(),
@@ -99,7 +99,7 @@ impl PyHandler {
         }
         let name = verdict.get_type().name()?.to_string();
         let message = format!(
-            "the handler `{}` gave `{name}`; it may give None, Answer(…), Refuse(…), a call or a program",
+            "the handler `{}` returned `{name}`; return None, Answer(…), Refuse(…), a call or a program",
             self.name
         );
         Err(TiffanyError::BadArgument.err(py, message))

@@ -99,9 +99,9 @@ pub(crate) fn check(program: &Bound<'_, PyAny>) -> PyResult<()> {
     let name = program.get_type().name()?.to_string();
     let message = match program.is_callable() {
         true => format!(
-            "`{name}` is no program; call it first: the generator or coroutine it gives is one"
+            "`{name}` is not a program; call it first, and pass the generator or coroutine that it returns"
         ),
-        false => format!("`{name}` is no program; a generator or a coroutine is one"),
+        false => format!("`{name}` is not a program; pass a generator or a coroutine"),
     };
     Err(TiffanyError::BadArgument.err(program.py(), message))
 }

@@ -73,7 +73,7 @@ impl CallStack {
     /// Returns an error if the program has already begun.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         match is_begun(self.top.bind(py)) {
-            true => Err(begun(py, "this program had begun before it became a task")),
+            true => Err(begun(py, "this program was started before it became a task")),
             false => Ok(()),
         }
     }
@@ -86,7 +86,7 @@ impl CallStack {
             let is_itself = program.is(&self.top);
             return Err(match is_itself {
                 true => begun(py, "a program called itself"),
-                false => begun(py, "the program that was called had begun before"),
+                false => begun(py, "the program that was called was started before"),
             });
         }
         self.callers.push(std::mem::replace(&mut self.top, program));
@@ -301,7 +301,7 @@ fn raised(py: Python<'_>, error: PyErr) -> Output {
         && error.traceback(py).is_none()
         && error.cause(py).is_none();
     Output::Raised(match is_reused {
-        true => begun(py, "this coroutine is over; a program runs once"),
+        true => begun(py, "this coroutine is finished; a program runs once"),
         false => error,
     })
 }

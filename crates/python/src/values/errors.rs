@@ -371,7 +371,7 @@ pub(crate) fn explained(py: Python<'_>, error: PyErr) -> PyErr {
 #[cold]
 pub(crate) fn not_ending(py: Python<'_>, program: &Bound<'_, PyAny>) -> PyErr {
     let name = program.getattr("__qualname__").map_or("?".into(), |name| name.to_string());
-    let message = format!("`{name}` was to end and yielded again; it is left as it is");
+    let message = format!("`{name}` should end, but yielded again; it is not closed");
     ErrorKind::NotEnding.err(py, message)
 }
 
@@ -467,7 +467,7 @@ pub(crate) fn redacted(text: &str) -> String {
 /// Prints the failure of a task that no other task waited for.
 pub(crate) fn show_unobserved(py: Python<'_>, error: &TaskError) {
     let text = shown(&error.to_string(), Some(error.kind()));
-    let mut text = format!("tiffany: a task failed and nobody waited for it: {text}\n");
+    let mut text = format!("tiffany: a task failed and no task waited for it: {text}\n");
     if let Some(traceback) = error.origin::<Raised>().and_then(|raised| raised.shown(py)) {
         text.push_str(&traceback);
     }

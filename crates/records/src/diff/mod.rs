@@ -26,11 +26,11 @@ use prefix::prefix;
 use tiffany_log::{LogError, RunState, View};
 use trace::{CallSeen, TaskSeen, Trace};
 
-/// What a comparison tells.
+/// Settings of a comparison.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct DiffSettings {
-    /// So many differences are told in full; the others are counted.
+    /// The number of differences that are reported in full; the others are only counted.
     pub limit: usize,
 }
 
@@ -141,7 +141,7 @@ pub struct Difference {
     pub kind: DifferenceKind,
     /// The call, end or message in the first run.
     pub a: Option<Call>,
-    /// The same in the second run.
+    /// The call in the second run.
     pub b: Option<Call>,
     /// The values that differ.
     pub changes: Vec<Change>,
@@ -167,9 +167,9 @@ pub enum DifferenceKind {
     Input,
     /// Another call, or another argument.
     Call,
-    /// The same call got something else.
+    /// The call got another result.
     Result,
-    /// The same call got the same, after another number of attempts.
+    /// The call got the same result, after another number of attempts.
     Attempts,
     /// Only one of the runs has this call.
     Only,

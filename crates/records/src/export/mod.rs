@@ -35,7 +35,7 @@ pub enum ExportError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// What was made of it could not be written.
-    #[error("cannot write what was exported: {0}")]
+    #[error("cannot write the export: {0}")]
     Output(#[from] io::Error),
 }
 

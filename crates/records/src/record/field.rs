@@ -21,7 +21,7 @@ pub enum Text<'a> {
     Json(&'a str),
     /// As people read it.
     Plain(&'a str),
-    /// The same, with nothing in it that must be escaped.
+    /// A text with nothing in it that must be escaped.
     Safe(&'a str),
 }
 
@@ -34,7 +34,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The same as an owned text.
+    /// The text as an owned string.
     pub fn owned(&self) -> String {
         self.get().into_owned()
     }
@@ -198,7 +198,7 @@ pub enum Value<'a> {
     Written(&'a str),
     /// As the program has it.
     Plain(&'a str),
-    /// The same, shared; the hash may be known.
+    /// A shared value, whose hash may be known.
     Shared(&'a Arc<str>, Option<&'a BlobHash>),
 }
 

@@ -32,7 +32,7 @@ pub enum RedactError {
     },
     /// There is no value to be taken out.
     #[error(
-        "{what}{} gives nothing to take out: {why} [TFY0193]; give a value of at least {} characters",
+        "{what}{} has nothing to redact: {why} [TFY0193]; give a value of at least {} characters",
         in_line(*.line), super::SHORTEST
     )]
     NoValue {
@@ -62,7 +62,7 @@ impl RedactError {
         }
     }
 
-    /// The same of a rule that stands in this line.
+    /// The error of a rule in this line.
     pub(super) fn at_line(mut self, number: usize) -> RedactError {
         let (RedactError::BadRule { line, .. }
         | RedactError::BadPattern { line, .. }

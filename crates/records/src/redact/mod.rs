@@ -143,14 +143,14 @@ impl Redactions {
         match std::env::var(variable) {
             Ok(value) => self.secret(&value, &what),
             Err(std::env::VarError::NotPresent) => Err(none("it is not set")),
-            Err(std::env::VarError::NotUnicode(_)) => Err(none("it is no text")),
+            Err(std::env::VarError::NotUnicode(_)) => Err(none("it is not text")),
         }
     }
 
     fn secret(mut self, value: &str, what: &str) -> Result<Redactions, RedactError> {
         let none = |why| RedactError::NoValue { what: what.to_owned(), line: None, why };
         if value.chars().count() < SHORTEST {
-            return Err(none("it is too short to be told from other text"));
+            return Err(none("it is too short to be distinguished from other text"));
         }
         self.patterns.add(&Patterns::of_value(value)).map_err(|_| none("it is too long"))?;
         self.rules.push(match what {
@@ -197,7 +197,7 @@ impl Redactions {
             "env" => self.env(rest),
             _ => {
                 // What comes after it may be a secret.
-                let (rule, why) = (word.to_owned(), format!("`{word}` is no kind of rule"));
+                let (rule, why) = (word.to_owned(), format!("`{word}` is not a kind of rule"));
                 Err(RedactError::BadRule { rule, line: None, why })
             }
         }

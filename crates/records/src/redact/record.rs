@@ -108,7 +108,7 @@ impl Redactions {
         false
     }
 
-    /// The same for a text with its quotation marks.
+    /// Whether a text with its quotation marks may have something to redact.
     fn finds_text(&self, raw: &str, is_name: bool) -> bool {
         let inner = &raw[1..raw.len() - 1];
         let text = match inner.contains('\\') {

@@ -9,7 +9,7 @@ use super::forms::FORMS;
 
 /// How large a pattern may become, in bytes of the machine's memory.
 const LARGEST: usize = 1 << 20;
-/// The same for all of them together.
+/// The largest size of all patterns together.
 const LARGEST_SET: usize = 16 << 20;
 
 /// All patterns. They are followed byte by byte, in time that grows with the text and no faster.
@@ -87,7 +87,7 @@ impl Patterns {
         }
     }
 
-    /// The same for bytes.
+    /// Bytes without what the patterns find; `None`: nothing was found.
     pub(super) fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         self.cleaned_bytes(bytes, |_| true)
     }
@@ -102,7 +102,8 @@ impl Patterns {
         Some(cleaned)
     }
 
-    /// Looks once, for all of them. What stands for something is not looked at: so it is left as it is by who finds it again.
+    /// Replaces all matches of all patterns once. Placeholders are not searched, so they stay as
+    /// they are when they are found again.
     fn once(&self, bytes: &[u8], is_edge: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
         let mut spans: Vec<(usize, usize)> = Vec::new();
         for (from, piece) in pieces(bytes) {

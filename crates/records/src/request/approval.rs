@@ -42,7 +42,7 @@ pub struct OpenApproval {
     pub deadline: Option<Time>,
 }
 
-/// Where a question stands: all of it but what is asked.
+/// The circumstances of a question, without the question itself.
 pub struct Place {
     /// What the question is decided by.
     pub id: String,
@@ -147,7 +147,7 @@ impl Ruling {
         self.why.is_some()
     }
 
-    /// What the system says of who asks. What that one says of itself does not count.
+    /// Sets the user as the system reports it, instead of what the client claims.
     pub fn asked_by_user(mut self, uid: u32) -> Ruling {
         self.uid = Some(uid);
         self
@@ -223,12 +223,12 @@ pub fn user_name(uid: u32) -> String {
 /// The error for a question that is not open.
 pub fn no_such_approval(id: &str) -> TaskError {
     let message = format!(
-        "no approval `{id}` is open: there is none, it is decided, it was withdrawn, or its time is over"
+        "no approval `{id}` is open: it does not exist, is decided, was withdrawn, or has timed out"
     );
     TaskError::new(ErrorKind::NoSuchApproval, message)
 }
 
-/// The error for one who comes too late.
+/// The error for a decision that comes too late.
 pub fn decided_already(id: &str, first: &Approval) -> TaskError {
     let Approval { choice, by, why, at, .. } = first;
     let when = match *at {
@@ -250,7 +250,7 @@ pub struct Approval {
     pub rejected: bool,
     /// Who decided.
     pub by: String,
-    /// The number of the user on the machine, if it was decided there: not what somebody says, but what the system says.
+    /// The number of the user on the machine, as the system reports it, if it was decided there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
     /// Why, if it was said.
@@ -284,7 +284,7 @@ impl Approval {
         Ok(Value::new(Json::new(encode(&unstamped)?)))
     }
 
-    /// What a handler or a test answers in the place of a person.
+    /// An answer that a handler or a test gives instead of a person.
     ///
     /// ```
     /// use tiffany_records::request::Approval;
@@ -297,7 +297,8 @@ impl Approval {
         Approval { choice, rejected: false, by, uid: None, why: None, at: Time::ZERO }
     }
 
-    /// The same, if it is no rejection. That is the error [`Rejected`](ErrorKind::Rejected) then, which says who said so and why.
+    /// The approval, unless it is a rejection: that is the error [`Rejected`](ErrorKind::Rejected),
+    /// which says who decided and why.
     ///
     /// ```
     /// use tiffany_records::request::Approval;
@@ -346,7 +347,7 @@ impl Question {
             return bad(format!("{question:?} has the choice {choice:?} twice"));
         }
         match choices.len() {
-            0 | 1 => bad(format!("{:?} leaves no choice: give it at least two", self.question)),
+            0 | 1 => bad(format!("{:?} has no alternatives: give it at least two", self.question)),
             _ => Ok(()),
         }
     }

@@ -54,7 +54,7 @@ impl Fork {
         self.fail_with(TaskError::failed(message))
     }
 
-    /// The same with an error as it is.
+    /// Replaces the answer in the record at which the fork begins with this error.
     pub fn fail_with(self, error: TaskError) -> Fork {
         Fork { reply: Some(ForkReply::Error(error)), ..self }
     }

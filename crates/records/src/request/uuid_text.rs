@@ -34,7 +34,7 @@ pub mod text {
     /// Reads the text.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Uuid, D::Error> {
         let text = String::deserialize(from)?;
-        Uuid::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no UUID")))
+        Uuid::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a UUID")))
     }
 }
 

@@ -93,7 +93,8 @@ impl NeededRuns {
         match self.get(run) {
             None => Ok(()),
             Some(NeededBy::Fork(fork)) => {
-                let message = format!("run {run} is needed by its fork {fork}, which is not over");
+                let message =
+                    format!("run {run} is needed by its fork {fork}, which is not finished");
                 Err(TaskError::new(ErrorKind::NeededByFork, message))
             }
             Some(NeededBy::Unreadable(other)) => {

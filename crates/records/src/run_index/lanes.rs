@@ -281,7 +281,7 @@ impl SliceShown {
         self.doing.word()
     }
 
-    /// The record it began with.
+    /// The record that it began with.
     pub fn record(&self) -> u64 {
         self.record.into()
     }

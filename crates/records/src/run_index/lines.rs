@@ -68,7 +68,7 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// The same, the last first.
+    /// Passes on the records between two numbers, both included, the last one first.
     pub(crate) fn each_back(
         &self,
         index: &Index,

@@ -41,7 +41,7 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
 /// A value as the JSON that serde makes of it.
 pub fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
     let unwritable = |path: String, why: &dyn std::fmt::Display| {
-        let message = format!("a value cannot be written down at `{path}`: {why}");
+        let message = format!("a value cannot be recorded, at `{path}`: {why}");
         TaskError::new(ErrorKind::Unserializable, message)
     };
     let mut bytes = Vec::new();
@@ -61,11 +61,11 @@ pub fn decode<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
     deserialize(unmark(json))
 }
 
-/// The same of JSON that is as serde makes it.
+/// Reads a value from JSON in the form that serde writes.
 pub fn deserialize<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
     let unreadable = |path: &str, why: &serde_json::Error| {
         let wanted = std::any::type_name::<T>();
-        let message = format!("what was written down is no {wanted} at `{path}`: {why}");
+        let message = format!("the recorded value is not of type `{wanted}` at `{path}`: {why}");
         TaskError::new(ErrorKind::Unreadable, message)
     };
     let mut reader = serde_json::Deserializer::from_str(json);

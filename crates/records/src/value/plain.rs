@@ -140,7 +140,7 @@ impl<'de> Visitor<'de> for Level<'_> {
 }
 
 impl Level<'_> {
-    /// The same level for the next part.
+    /// The level for the next part.
     fn again(&mut self) -> Level<'_> {
         Level { left: self.left, has_dollar: self.has_dollar }
     }

@@ -74,7 +74,7 @@ pub fn when_ended(
     home.inbox().send(LoopMessage::Await(run, Box::new(ended)));
 }
 
-/// The same control, for values that the codec of the language made.
+/// Returns the control for values that the codec of the language encoded.
 pub fn encoded(control: Control) -> Control {
     control.encoded()
 }

@@ -143,7 +143,7 @@ enum Source {
     Socket { reader: BufReader<UnixStream>, line: Vec<u8> },
 }
 
-/// What came of waiting for the next event.
+/// The result of waiting for the next event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// This was told.

@@ -49,7 +49,7 @@ pub(super) fn shown(class: &Bound<'_, PyType>) -> String {
     format!("{}:{}", part(intern!(py, "__module__")), part(intern!(py, "__qualname__")))
 }
 
-/// The same in a sentence: what is built in needs no module.
+/// The name of a value's class for a sentence: a built-in class needs no module.
 pub(super) fn type_of(value: &Bound<'_, PyAny>) -> String {
     let name = shown(&value.get_type());
     name.strip_prefix("builtins:").map(str::to_owned).unwrap_or(name)
@@ -58,7 +58,9 @@ pub(super) fn type_of(value: &Bound<'_, PyAny>) -> String {
 /// The class of this name, if the program has it.
 pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType>, Fail> {
     let Some((module_name, path)) = name.split_once(':') else {
-        return Err(Fail::new(format!("`{name}` is no name of a class: that is `module:class`")));
+        return Err(Fail::new(format!(
+            "`{name}` is not the name of a class, which is `module:class`"
+        )));
     };
     if let Some(code) = path.rsplit('.').next().filter(|code| code.starts_with("TFY"))
         && module_name == "tiffany.errors"
@@ -79,17 +81,18 @@ pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType
     }
     if imported.is_none() && main.is_none() {
         let what = format!("the class `{name}` is not here: no module `{module_name}` is imported");
-        return Err(Fail::new(what).next(format!("import `{module_name}` before the run goes on")));
+        return Err(
+            Fail::new(what).next(format!("import `{module_name}` before the run is resumed"))
+        );
     }
     let what = format!("the class `{name}` is not here: the module `{module_name}` has none");
-    Err(Fail::new(what)
-        .next("bring the class back under its old name, or keep an alias of it there"))
+    Err(Fail::new(what).next("restore the class under its old name, or keep an alias there"))
 }
 
 fn a_class<'py>(name: &str, found: Bound<'py, PyAny>) -> Result<Bound<'py, PyType>, Fail> {
     found.cast_into::<PyType>().map_err(|error| {
         let class = shown(&error.into_inner().get_type());
-        Fail::new(format!("`{name}` is no class but a `{class}`"))
+        Fail::new(format!("`{name}` is not a class but a `{class}`"))
     })
 }
 

@@ -285,7 +285,7 @@ fn is_plain(name: &Bound<'_, PyString>) -> Result<(), Fail> {
         return Ok(());
     }
     let next = "a dict with such a name is written as pairs: {\"$dict\":[[name,value]]}";
-    Err(Fail::new("a name that begins with `$` stands behind others").next(next))
+    Err(Fail::new("a name that begins with `$` comes after others").next(next))
 }
 
 impl<'py> OpenTag<'py> {
@@ -323,8 +323,6 @@ fn put_once<'py>(
     dict.set_item(name, value)?;
     match dict.len() > before {
         true => Ok(()),
-        false => {
-            Err(Fail::new(format!("the name `{}` stands there twice", name.to_string_lossy())))
-        }
+        false => Err(Fail::new(format!("the name `{}` occurs twice", name.to_string_lossy()))),
     }
 }

@@ -48,14 +48,14 @@ impl CodecError {
                  `tiffany.codec.register`"
             }
             ErrorKind::Unreadable => {
-                "correct the input; if an older version of the program wrote it, let the program read that form as well"
+                "correct the input; if an older version of the program wrote it, make the program accept that form too"
             }
             _ => "see `help(tiffany.codec)`",
         }));
         CodecError { kind, path, subject, what: fail.what, next, cause: fail.cause }
     }
 
-    /// The same error, which says what the value is.
+    /// The error with the subject that the value is.
     pub(crate) fn of(self, subject: String) -> CodecError {
         CodecError { subject: Cow::Owned(subject), ..self }
     }
@@ -127,7 +127,7 @@ impl Fail {
         self
     }
 
-    /// The same once more.
+    /// A copy of the failure.
     pub(super) fn again(&self, py: Python<'_>) -> Fail {
         let cause = self.cause.as_ref().map(|cause| Box::new(cause.clone_ref(py)));
         Fail { what: self.what.clone(), next: self.next.clone(), cause }

@@ -42,7 +42,7 @@ pub(super) mod stand_in {
         tiffany,
         UnknownException,
         super::PyException,
-        "Stands for an exception whose class is not here. `type_name` and `message` are what was written down of it."
+        "Stands for an exception whose class is not available here. `type_name` and `message` are those that were recorded."
     );
 }
 use stand_in::UnknownException;
@@ -279,7 +279,7 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     };
     let args = match args {
         Some(args) => {
-            args.cast_exact::<PyList>().map_err(|_| Fail::new("`args` is no list"))?.to_tuple()
+            args.cast_exact::<PyList>().map_err(|_| Fail::new("`args` is not a list"))?.to_tuple()
         }
         None => PyTuple::empty(py),
     };
@@ -311,8 +311,9 @@ fn set_attributes<'py>(
     attributes: Option<Bound<'py, PyAny>>,
 ) -> Result<(), Fail> {
     let Some(attributes) = attributes else { return Ok(()) };
-    let attributes =
-        attributes.cast_exact::<PyDict>().map_err(|_| Fail::new("`attributes` is no object"))?;
+    let attributes = attributes
+        .cast_exact::<PyDict>()
+        .map_err(|_| Fail::new("`attributes` is not an object"))?;
     for (name, value) in attributes {
         made.setattr(name.cast::<PyString>()?, value)?;
     }
@@ -328,7 +329,7 @@ fn make<'py>(
 ) -> Result<Bound<'py, PyAny>, Fail> {
     let class = classes::find(py, name)?;
     if !class.is_subclass_of::<PyBaseException>()? {
-        return Err(Fail::new(format!("`{name}` is no exception any more")));
+        return Err(Fail::new(format!("`{name}` is not an exception any more")));
     }
     let is_native = |method: &str| -> PyResult<bool> {
         let kind = class.getattr(method)?.get_type();

@@ -19,7 +19,7 @@ pub(super) enum Form<'py> {
     Value(&'static str, Bound<'py, PyAny>),
     /// `{"$tag":[…]}`
     Items(&'static str, Vec<Bound<'py, PyAny>>),
-    /// The same, in the order of the texts: a set has none of its own that is the same in every process.
+    /// Items in the order of their texts: a set has no order that is the same in every process.
     Unordered(&'static str, Vec<Bound<'py, PyAny>>),
     /// `{"$tag":"head","name":value,…}`
     Fields(&'static str, Rc<str>, Vec<Field<'py>>),
@@ -66,7 +66,7 @@ static TAGS: &[&[Tag]] =
 pub(super) fn tag(name: &str) -> Result<&'static Tag, Fail> {
     TAGS.iter().copied().flatten().find(|tag| tag.name == name).ok_or_else(|| {
         let name = super::path::shortened(name, 60);
-        let what = format!("`{name}` is no tag that this version knows");
+        let what = format!("`{name}` is not a tag that this version knows");
         Fail::new(what)
             .next("a dict with such a name is written as pairs: {\"$dict\":[[name,value]]}")
     })
@@ -80,10 +80,7 @@ impl<'py> Tagged<'py> {
     /// What is wrong with the text: it has not this form.
     pub(super) fn wrong(&self, wanted: &str) -> Fail {
         let found = classes::type_of(&self.head);
-        Fail::new(format!(
-            "`{}` stands before {wanted}, and not before this `{found}`",
-            self.tag.name
-        ))
+        Fail::new(format!("`{}` comes before {wanted}, not before this `{found}`", self.tag.name))
     }
 
     /// There is nothing but what stands under the tag.
@@ -108,7 +105,7 @@ impl<'py> Tagged<'py> {
         self.alone()?.cast_exact().map_err(|_| self.wrong("a list"))
     }
 
-    /// A list of so many elements under the tag, and nothing else.
+    /// A list of `N` elements under the tag, and nothing else.
     pub(super) fn items<const N: usize>(&self) -> Result<[Bound<'py, PyAny>; N], Fail> {
         let items: Vec<_> = self.list()?.iter().collect();
         items.try_into().map_err(|_| self.wrong(&format!("a list of {N}")))

@@ -65,7 +65,7 @@ pub(super) fn register(
 ) -> Result<(), Fail> {
     let py = class.py();
     let Ok(class) = class.cast::<PyType>() else {
-        return Err(Fail::new(format!("{} is no type", class.repr()?.to_string_lossy())));
+        return Err(Fail::new(format!("{} is not a type", class.repr()?.to_string_lossy())));
     };
     if [py.get_type::<PyNone>(), py.get_type::<PyBool>(), py.get_type::<PyInt>()]
         .into_iter()
@@ -77,7 +77,7 @@ pub(super) fn register(
         return Err(Fail::new(what).next("register a type of your own"));
     }
     if name.is_empty() || name.contains(':') || name.starts_with('$') {
-        let what = format!("`{name}` is no name for a type in the log");
+        let what = format!("`{name}` is not a name for a type in the log");
         return Err(Fail::new(what).next("give it a word, without a colon or a dollar sign"));
     }
     for (role, function) in [("encode", encode), ("decode", decode)] {
@@ -233,8 +233,8 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
         })?;
         if !made.get_type().is(&class) {
             let (made, class) = (classes::type_of(&made), classes::shown(&class));
-            let what = format!("the `decode` of `{name}` gave a `{made}` and not a `{class}`");
-            return Err(Fail::new(what).next("give back what `encode` was given"));
+            let what = format!("the `decode` of `{name}` returned a `{made}` and not a `{class}`");
+            return Err(Fail::new(what).next("return the value that `encode` was called with"));
         }
         return Ok(made);
     }
@@ -248,6 +248,6 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
             return Ok(made);
         }
     }
-    let next = "call `tiffany.codec.register` or `plug` before the run goes on, as the program did that wrote it";
-    Err(Fail::new(format!("nobody here reads the type `{name}`")).next(next))
+    let next = "call `tiffany.codec.register` or `plug` before the run is resumed, as the program did that wrote it";
+    Err(Fail::new(format!("no codec is registered for the type `{name}`")).next(next))
 }

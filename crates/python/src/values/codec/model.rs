@@ -92,7 +92,7 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     let class = classes::find(py, name)?;
     let base = base_model(py)?;
     let Some(base) = base.filter(|base| class.is_subclass(base).unwrap_or(false)) else {
-        return Err(Fail::new(format!("`{name}` is no pydantic model any more")));
+        return Err(Fail::new(format!("`{name}` is not a pydantic model any more")));
     };
     let given = Given::of(tagged, name)?;
     let beside = |key: &str| given.take(&PyString::intern(py, key));
@@ -143,6 +143,6 @@ fn default_of<'py>(field: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>
 fn a_dict<'py>(part: Bound<'py, PyAny>, name: &str) -> Result<Bound<'py, PyAny>, Fail> {
     match part.is_exact_instance_of::<PyDict>() {
         true => Ok(part),
-        false => Err(Fail::new(format!("`{name}` is no object"))),
+        false => Err(Fail::new(format!("`{name}` is not an object"))),
     }
 }

@@ -23,10 +23,10 @@ pub(super) enum Step {
 #[derive(Debug, Default)]
 pub(super) struct Path(pub(super) Vec<Step>);
 
-/// How many steps of a long path are shown at its ends.
+/// The numbers of steps that are shown at the two ends of a long path.
 const HEAD: usize = 12;
 const TAIL: usize = 4;
-/// How much is shown of a name.
+/// The number of characters of a name that are shown.
 const NAME: usize = 60;
 
 impl fmt::Display for Path {

@@ -87,7 +87,7 @@ impl<'t> Reader<'t> {
             self.at += word.len();
             return Ok(());
         }
-        self.bad("this is no JSON value")
+        self.bad("this is not a JSON value")
     }
 
     /// The comma before the next element, or the end.
@@ -198,7 +198,7 @@ impl<'t> Reader<'t> {
                 return Ok(c);
             }
         }
-        Err(BadText { at: begin, what: "half of a surrogate pair stands alone" })
+        Err(BadText { at: begin, what: "one half of a surrogate pair is alone" })
     }
 
     fn unit(&mut self) -> Result<u32, BadText> {
@@ -258,7 +258,7 @@ impl<'t> Reader<'t> {
         let rest = &self.text.as_bytes()[self.at..];
         let count = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
         if count == 0 {
-            return self.bad("this is no JSON value");
+            return self.bad("this is not a JSON value");
         }
         self.at += count;
         Ok(count)
@@ -293,7 +293,7 @@ mod tests {
             assert!(read(bad).is_err(), "{bad}");
         }
         for lone in [r#""\ude00\ud83d""#, r#""\ud83d\u0041""#, r#""\ud83dx""#] {
-            assert_eq!(read(lone).unwrap_err().what, "half of a surrogate pair stands alone");
+            assert_eq!(read(lone).unwrap_err().what, "one half of a surrogate pair is alone");
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) const TAGS: &[Tag] = &[
     Tag { name: "$namedtuple", build: build_namedtuple },
 ];
 
-/// Where attributes stand that are no fields.
+/// The member with the attributes that are not fields.
 const ATTRIBUTES: &str = "$attributes";
 
 static FIELDS: Known = Known::new("dataclasses", "fields");
@@ -87,7 +87,7 @@ impl<'py> Plan<'py> {
     fn of(py: Python<'py>, name: &str) -> Result<Plan<'py>, Fail> {
         let class = classes::find(py, name)?;
         if !is_dataclass(&class)? {
-            return Err(Fail::new(format!("`{name}` is no dataclass any more")));
+            return Err(Fail::new(format!("`{name}` is not a dataclass any more")));
         }
         let fields = fields_of(&class)?.iter().map(|field| Ok((name_of_field(&field)?, field)));
         let fields = fields.collect::<Result<_, Fail>>()?;
@@ -186,7 +186,7 @@ fn build_namedtuple<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail
     let name = tagged.head()?;
     let class = classes::find(py, name)?;
     let Some(fields) = tuple_fields(&class)? else {
-        return Err(Fail::new(format!("`{name}` is no named tuple any more")));
+        return Err(Fail::new(format!("`{name}` is not a named tuple any more")));
     };
     let given = Given::of(tagged, name)?;
     let defaults = class.getattr_opt(intern!(py, "_field_defaults"))?;
@@ -219,7 +219,7 @@ impl<'py> Given<'py> {
         if let Some(odd) = given.0.get_item(ATTRIBUTES)?
             && !odd.is_exact_instance_of::<PyDict>()
         {
-            return Err(Fail::new(format!("`{ATTRIBUTES}` of `{name}` is no object")));
+            return Err(Fail::new(format!("`{ATTRIBUTES}` of `{name}` is not an object")));
         }
         Ok(given)
     }
@@ -249,7 +249,7 @@ impl<'py> Given<'py> {
     pub(super) fn nothing_left(&self, class: &str) -> Result<(), Fail> {
         let Some((field, _)) = self.0.iter().next() else { return Ok(()) };
         let what = format!("`{class}` has no field `{}`", field.str()?.to_string_lossy());
-        Err(Fail::new(what).next("correct the input, or bring the field back"))
+        Err(Fail::new(what).next("correct the input, or restore the field"))
     }
 }
 

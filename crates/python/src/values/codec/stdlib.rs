@@ -188,7 +188,7 @@ fn bytearray<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
 }
 
 fn twice(what: &str) -> Fail {
-    Fail::new(format!("{what} stands there twice"))
+    Fail::new(format!("{what} occurs twice"))
 }
 
 fn set<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {

@@ -96,7 +96,7 @@ fn build_moment<'py>(tagged: &Tagged<'py>, class: &Known) -> Result<Bound<'py, P
     let changes = PyDict::new(py);
     if let Some(zone) = zone {
         if !zone.is_instance(TZINFO.get(py)?)? {
-            return Err(Fail::new("`tzinfo` is no time zone"));
+            return Err(Fail::new("`tzinfo` is not a time zone"));
         }
         changes.set_item(intern!(py, "tzinfo"), zone)?;
     }
