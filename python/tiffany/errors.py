@@ -273,9 +273,14 @@ class NotUndoneError(TiffanyError):
 
 
 class StepFailedError(TiffanyError):
-    """A step ended with an exception that cannot be rebuilt from its record."""
+    """A step ended with an exception that cannot be rebuilt from its record. Its class, its
+    arguments and the lines that it passed are in `original_class`, `original_args` and `traceback`.
+    """
 
     code = "TFY0052"
+    original_class: str | None = None
+    original_args: tuple[object, ...] = ()
+    traceback: str | None = None
 
 
 class NotEndingError(TiffanyError, RuntimeError):

@@ -129,6 +129,7 @@ class AsyncRuntime:
                 "give it one as `wal`; `tiffany.arun` runs programs that are not durable",
             )
         self._grace = seconds("`shutdown_grace`", shutdown_grace)
+        self._given = settings
         self._functions = _workflows.Functions(settings.get("workflows", ()))
         self._settings = core_settings(self._functions, settings)
         self._service: Service | None = None
@@ -160,6 +161,11 @@ class AsyncRuntime:
         self._is_closed = True
         if self._service is not None:
             await self._service.close(self._grace)
+
+    @property
+    def settings(self) -> RuntimeSettings:
+        """The settings that it was made with."""
+        return self._given.copy()
 
     def _open(self) -> Service:
         """Returns the service for the running event loop, or raises an error that says why it cannot
