@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import random
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -22,6 +16,7 @@ import pytest
 import tiffany
 from durable_kit import HERE
 from fastapi import BackgroundTasks, Depends, FastAPI, HTTPException, Request
+from service_kit import Server
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -248,60 +243,6 @@ def test_starlette_has_a_runtime_for_each_lifespan(tmp_path: Path) -> None:
 # A real server, killed under load.
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Server:
-    """A process of uvicorn, which can be killed and started again."""
-
-    def __init__(self, app: str, home: Path, *options: str) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._command = [sys.executable, "-m", "uvicorn", app, "--port", str(self.port), *options]
-        self._home = home
-        self._log = (home / "server.log").open("ab")
-        self.start()
-
-    def start(self) -> None:
-        env = {**os.environ, "SHOP_HOME": str(self._home), "PYTHONHASHSEED": "0"}
-        self.process = subprocess.Popen(
-            [*self._command, "--log-level", "warning"],
-            cwd=HERE / "programs" / "services",
-            env=env,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
-
-    async def ready(self) -> None:
-        """Waits until it answers."""
-        async with httpx.AsyncClient() as client:
-            for _ in range(3000):
-                with contextlib.suppress(httpx.TransportError):
-                    if (await client.get(f"{self.url}/ready")).status_code == 200:
-                        return
-                assert self.process.poll() is None, (self._home / "server.log").read_text()
-                await asyncio.sleep(0.01)
-        raise AssertionError("the server does not answer")
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def end(self) -> int:
-        """Ends it as a service manager does."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.kill()
-        self._log.close()
-
-
 async def place_until_done(client: httpx.AsyncClient, url: str, id: str) -> list[str]:
     """Places an order, again and again if the server is away. The id makes it the same order."""
     while True:
@@ -318,7 +259,7 @@ async def place_until_done(client: httpx.AsyncClient, url: str, id: str) -> list
 
 def test_no_step_is_lost_or_doubled_when_the_server_is_killed_under_load(tmp_path: Path) -> None:
     kills, each = 4, 8
-    server = Server("shop_service:app", tmp_path)
+    server = Server("shop_service:app", HERE / "programs/services", tmp_path)
     ledger = tmp_path / "ledger"
     receipts: dict[str, list[str]] = {}
     # What was acknowledged before each kill, and how long the ledger was then.
@@ -351,10 +292,9 @@ def test_no_step_is_lost_or_doubled_when_the_server_is_killed_under_load(tmp_pat
 
     try:
         asyncio.run(main())
-        # uvicorn raises the signal again once its lifespan has ended.
-        assert server.end() in (0, -signal.SIGTERM)
+        server.end()
     finally:
-        server.close()
+        server.kill()
 
     attempts: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
     for line in ledger.read_text().splitlines():
