@@ -82,4 +82,4 @@ class Daemon(Process):
     def __init__(self, app: str, cwd: Path, home: Path) -> None:
         port = free_port()
         words = ["--app", app, "--dir", str(home / "wal"), "serve", "--listen", f"127.0.0.1:{port}"]
-        super().__init__([sys.executable, "-m", "tiffany", *words], cwd, home, port, "/livez")
+        super().__init__([sys.executable, "-m", "tiffany", *words], cwd, home, port, "/readyz")

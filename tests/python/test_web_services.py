@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import random
+import signal
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ import pytest
 import tiffany
 from durable_kit import HERE
 from fastapi import BackgroundTasks, Depends, FastAPI, HTTPException, Request
-from service_kit import Server
+from service_kit import Daemon, Server
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -24,6 +27,7 @@ from tiffany import AsyncRuntime, receive_message, step, workflow
 from tiffany.errors import NotStartedError, TiffanyError
 
 CLIENTS = 64
+SERVICES = HERE / "programs/services"
 
 
 class OutOfStock(Exception):
@@ -257,63 +261,115 @@ async def place_until_done(client: httpx.AsyncClient, url: str, id: str) -> list
         assert answer.status_code == 500, answer.text
 
 
-def test_no_step_is_lost_or_doubled_when_the_server_is_killed_under_load(tmp_path: Path) -> None:
-    kills, each = 4, 8
-    server = Server("shop_service:app", HERE / "programs/services", tmp_path)
-    ledger = tmp_path / "ledger"
-    receipts: dict[str, list[str]] = {}
-    # What was acknowledged before each kill, and how long the ledger was then.
-    before: list[tuple[set[str], int]] = []
+class Load:
+    """64 clients that place orders, and a server that is killed meanwhile."""
 
-    async def client(number: int) -> None:
+    def __init__(self, url: str, ledger: Path, each: int) -> None:
+        self.url, self.ledger, self.each = url, ledger, each
+        self.receipts: dict[str, list[str]] = {}
+        # What was acknowledged before each kill, and how long the ledger was then.
+        self.before: list[tuple[set[str], int]] = []
+
+    async def client(self, number: int) -> None:
         async with httpx.AsyncClient() as http:
-            for n in range(each):
+            for n in range(self.each):
                 id = f"order-{number}-{n}"
-                receipts[id] = await place_until_done(http, server.url, id)
+                self.receipts[id] = await place_until_done(http, self.url, id)
 
-    async def main() -> None:
-        await server.ready()
-        clients = [asyncio.create_task(client(number)) for number in range(CLIENTS)]
-        draw, total = random.Random(7), CLIENTS * each
+    async def run(self, kills: int, kill: Callable[[], Awaitable[None]]) -> None:
+        clients = [asyncio.create_task(self.client(number)) for number in range(CLIENTS)]
+        draw, total = random.Random(7), CLIENTS * self.each
         for number in range(kills):
             until = total * (number + draw.uniform(0.3, 0.9)) / (kills + 1)
-            while len(receipts) < until:
+            while len(self.receipts) < until:
                 await asyncio.sleep(0.001)
-            acknowledged = set(receipts)
-            server.kill()
-            before.append((acknowledged, len(ledger.read_bytes())))
-            server.start()
-            await server.ready()
+            self.before.append((set(self.receipts), len(self.ledger.read_bytes())))
+            await kill()
         await asyncio.gather(*clients)
         # The same orders once more are the same runs.
         async with httpx.AsyncClient() as http:
-            for id in list(receipts)[:20]:
-                assert await place_until_done(http, server.url, id) == receipts[id]
+            for id in list(self.receipts)[:20]:
+                assert await place_until_done(http, self.url, id) == self.receipts[id]
+
+    def check(self) -> None:
+        attempts: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
+        for line in self.ledger.read_text().splitlines():
+            order, what, key, number = line.split()
+            attempts[order, what].append((key, int(number)))
+        assert len(self.receipts) == CLIENTS * self.each
+        assert len(attempts) == 3 * len(self.receipts), "a step is missing"
+        repeated = 0
+        for (order, what), done in attempts.items():
+            keys = {key for key, _ in done}
+            assert keys == {self.receipts[order][("charge", "pack", "ship").index(what)]}
+            numbers = [number for _, number in done]
+            assert numbers == sorted(set(numbers)), f"{order}: an attempt at {what} twice"
+            repeated += len(done) - 1
+        # Only what a kill cut off is attempted again, with its key: one step of each order under way.
+        assert repeated <= len(self.before) * CLIENTS
+        for acknowledged, size in self.before:
+            later = self.ledger.read_bytes()[size:].decode().splitlines()
+            assert not {line.split()[0] for line in later} & acknowledged
+
+
+def test_no_step_is_lost_or_doubled_when_the_server_is_killed_under_load(tmp_path: Path) -> None:
+    server = Server("shop_service:app", SERVICES, tmp_path)
+    load = Load(server.url, tmp_path / "ledger", 8)
+
+    async def kill() -> None:
+        server.kill()
+        server.start()
+        await server.ready()
+
+    async def main() -> None:
+        await server.ready()
+        await load.run(4, kill)
 
     try:
         asyncio.run(main())
         server.end()
     finally:
         server.kill()
-
-    attempts: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
-    for line in ledger.read_text().splitlines():
-        order, what, key, number = line.split()
-        attempts[order, what].append((key, int(number)))
-    assert len(receipts) == CLIENTS * each
-    assert len(attempts) == 3 * len(receipts), "a step is missing, or of an order nobody placed"
-    repeated = 0
-    for (order, what), done in attempts.items():
-        keys = {key for key, _ in done}
-        assert keys == {receipts[order][("charge", "pack", "ship").index(what)]}
-        numbers = [number for _, number in done]
-        assert numbers == sorted(set(numbers)), f"{order}: an attempt at {what} was made twice"
-        repeated += len(done) - 1
-    # Only what a kill cut off is attempted again, with its key: at most one step of each order under way.
-    assert repeated <= kills * CLIENTS
-    for acknowledged, size in before:
-        later = {line.split()[0] for line in ledger.read_bytes()[size:].decode().splitlines()}
-        assert not later & acknowledged
+    load.check()
     with tiffany.connect(tmp_path / "wal") as connection:
         assert connection.is_offline
         assert connection.status().live == 0
+
+
+def test_several_workers_are_clients_of_one_owner_that_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = Daemon("shop_orders", SERVICES, tmp_path)
+    monkeypatch.setenv("TIFFANY_URL", daemon.url)
+    workers = Server("shop_worker:app", SERVICES, tmp_path, "--workers", "3")
+    load = Load(workers.url, tmp_path / "ledger", 8)
+    turns = itertools.count()
+    killed: set[int] = set()
+
+    async def kill() -> None:
+        """The owner of the directory, and in between a worker."""
+        if next(turns) % 2 == 0:
+            daemon.kill()
+            daemon.start()
+            await daemon.ready()
+            return
+        async with httpx.AsyncClient() as http:
+            pid = int((await http.get(f"{workers.url}/ready", timeout=60)).text)
+        killed.add(pid)
+        os.kill(pid, signal.SIGKILL)
+
+    async def main() -> None:
+        await daemon.ready()
+        await workers.ready()
+        await load.run(5, kill)
+
+    try:
+        asyncio.run(main())
+        assert len(killed) == 2
+        assert workers.process.pid not in killed
+        workers.end()
+        daemon.end()
+    finally:
+        workers.kill()
+        daemon.kill()
+    load.check()

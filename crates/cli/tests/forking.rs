@@ -230,7 +230,7 @@ fn an_answer_is_given_on_the_command_line() {
     let answer = |id: &str, reply: &str| {
         home.run(&["fork", "tea", "--at", &at, "--id", id, "--set-reply", reply]).ok();
         let log = home.run(&["log", id, "--type", "EffectResult", "--json"]).ok().lines();
-        log[0]["result"].clone()
+        log[0]["value"].clone()
     };
     assert_eq!(answer("inline", "1500"), json!(1500));
     // A file goes before JSON that looks like its name.

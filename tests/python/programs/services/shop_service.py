@@ -1,50 +1,17 @@
-"""A FastAPI service whose orders are durable runs of three steps. Every attempt at a step is a line in a
-ledger. Environment: ``SHOP_HOME``, the directory of the log and the ledger.
-"""
+"""A FastAPI service that owns the runtime of its orders. Environment: ``SHOP_HOME``, the directory of the log and the ledger."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import tiffany
 from fastapi import FastAPI
-from tiffany import AsyncRuntime, step, workflow
+from shop_orders import fulfil
+from tiffany import AsyncRuntime
 
 HOME = Path(os.environ["SHOP_HOME"])
-
-
-def note(order: str, what: str) -> str:
-    attempt = tiffany.attempt()
-    line = f"{order} {what} {attempt.key} {attempt.number}\n"
-    file = os.open(HOME / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(file, line.encode())
-    os.close(file)
-    return attempt.key
-
-
-@step
-def charge(order: str) -> str:
-    return note(order, "charge")
-
-
-@step
-async def pack(order: str) -> str:
-    await asyncio.sleep(0.001)
-    return note(order, "pack")
-
-
-@step
-def ship(order: str) -> str:
-    return note(order, "ship")
-
-
-@workflow(name="fulfil")
-async def fulfil(order: str) -> list[str]:
-    return [await charge(order), await pack(order), await ship(order)]
 
 
 @asynccontextmanager
