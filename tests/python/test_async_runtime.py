@@ -226,6 +226,9 @@ def test_a_waiter_that_gives_up_does_not_cancel_the_run(loop: Loop, tmp_path: Pa
             for _ in range(100):
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(run.result(), 0.001)
+            assert runtime._service is not None
+            # However often it was given up, one request was made.
+            assert len(runtime._service._waiting) == 1
             patient = asyncio.create_task(run.result())
             impatient = asyncio.create_task(run.result())
             await asyncio.sleep(0.01)
@@ -235,8 +238,6 @@ def test_a_waiter_that_gives_up_does_not_cancel_the_run(loop: Loop, tmp_path: Pa
             assert await run.query("seen") == "nothing yet"
             await run.send("go", {"some": "value"})
             assert await patient == {"some": "value"}
-            # However often it was given up, one request was made.
-            assert runtime._service is not None
             assert not runtime._service._outcomes
             assert not runtime._service._waiting
 
@@ -616,6 +617,49 @@ def test_a_task_that_ends_the_process_ends_the_runtime(tmp_path: Path) -> None:
 async def exits() -> None:
     await sleep(0.05)
     raise SystemExit(3)
+
+
+FAILS = """
+    import asyncio, resource, signal, sys
+    from tiffany import AsyncRuntime, receive_message, workflow
+
+    @workflow
+    async def waits():
+        return await receive_message("go")
+
+    async def told(awaitable):
+        try:
+            await awaitable
+        except Exception as error:
+            print(type(error).__name__, error.code, flush=True)
+
+    async def main():
+        async with AsyncRuntime(wal=sys.argv[1]) as runtime:
+            run = await runtime.submit(waits, id="waits")
+            result = asyncio.create_task(told(run.result()))
+            await asyncio.sleep(0.05)
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            await told(run.send("go", 1))
+            await result
+            await told(run.result())
+            await told(runtime.submit(waits, id="more"))
+            print(await run.state())
+
+    asyncio.run(main())
+"""
+
+
+def test_a_failed_log_is_told_to_everyone_who_waits(tmp_path: Path) -> None:
+    program = tmp_path / "fails.py"
+    program.write_text(textwrap.dedent(FAILS))
+    command = [sys.executable, str(program), str(tmp_path / "wal")]
+    process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    code, out, err = finish(process)
+    assert code == 0, err
+    assert "the log has failed" in err
+    failed = out.splitlines()
+    assert failed == ["LogFailedError TFY0039"] * 4 + ["live"]
 
 
 LEFT = """

@@ -7,6 +7,8 @@ use tiffany_kernel::Uuid;
 
 use crate::host::tell::TellOutcome;
 use crate::runtime::Runtime;
+use tiffany_records::RunError;
+use tiffany_records::errors::log_failed;
 
 /// The waiting threads, by the run that they wait for.
 #[derive(Default)]
@@ -54,7 +56,7 @@ impl Runtime {
         let is_fork = self.is_fork(run);
         match (self.log_failure(), &mut self.durable) {
             (None, Some(durable)) => durable.runs.waiters.add(run, is_fork, tell),
-            (Some(error), _) => tell(Err(error.into())),
+            (Some(error), _) => tell(Err(RunError::Failed(log_failed(error)))),
             (None, None) => {}
         }
     }
@@ -66,7 +68,7 @@ impl Runtime {
         let Some(durable) = &mut self.durable else { return };
         if let Some(error) = failure {
             for tell in durable.runs.waiters.take_all() {
-                tell(Err(error.clone().into()));
+                tell(Err(RunError::Failed(log_failed(error.clone()))));
             }
             return;
         }
