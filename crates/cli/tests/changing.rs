@@ -226,7 +226,7 @@ fn a_secret_is_not_written_where_nobody_has_the_directory() {
     // Who does not know the rules does not write what they are about.
     let before = home.contents();
     let error = home.run(&["send", "tea", "address", "\"sk-1234\""]).failed(4, "TFY0043");
-    assert!(error.stderr.contains("takes secrets out of what is written"), "{error:?}");
+    assert!(error.stderr.contains("redacts secrets"), "{error:?}");
     home.run(&["settle", &uuid, "--fail", "sk-1234"]).failed(4, "TFY0043");
     home.orders(&["settle", &uuid, "--fail", "sk-1234"]).failed(4, "TFY0043");
     assert_eq!(home.contents().len(), before.len());

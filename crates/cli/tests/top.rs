@@ -116,7 +116,7 @@ fn runs_tasks_and_records_are_seen_and_a_run_is_cancelled() {
 fn a_log_that_nobody_has_is_seen_too_and_a_pipe_is_refused() {
     let home = Home::golden();
     let terminal = Terminal::open(&home, &home.command(&tiffany(), &["watch"]));
-    terminal.sees(&["no process has it", "order-17", "evil \\u{1b}[31m"]);
+    terminal.sees(&["no process owns the directory", "order-17", "evil \\u{1b}[31m"]);
     terminal.press(&["?"]);
     terminal.sees(&["Any key closes this."]);
     terminal.press(&["x", "q"]);

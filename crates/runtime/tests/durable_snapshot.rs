@@ -401,7 +401,7 @@ fn what_cannot_be_written_down_is_told() {
         panic!("it was written down")
     };
     assert_eq!(error.kind(), ErrorKind::NoSnapshot);
-    assert!(error.message().contains("no state machine"), "{error}");
+    assert!(error.message().contains("not a serializable state machine"), "{error}");
 }
 
 #[test]
