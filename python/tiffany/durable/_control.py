@@ -55,7 +55,7 @@ def started(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
 def of_program(functions: _workflows.Functions, program: Any) -> tuple[str, str]:
     """Returns the name of the workflow of a program that was not started, and its encoded input."""
     name, function, given = _workflows.of_program(program)
-    # It is not run itself: the run has one of its own, made of what is written down.
+    # The run has a program of its own, made from the recorded arguments.
     program.close()
     functions.add(name, function)
     return name, _workflows.encoded(name, given)
