@@ -760,7 +760,7 @@ def of_code(code: str) -> type[TiffanyError]:
         body = {
             "code": code,
             "__module__": cls.__module__,
-            # The log finds the class by this name.
+            # The log refers to the class by this name.
             "__qualname__": f"{cls.__qualname__}.{code}",
             "__doc__": cls.__doc__,
             "__reduce__": _reduce,

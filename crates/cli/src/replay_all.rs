@@ -1,5 +1,5 @@
-//! `replay --all`: replays every unfinished run against its log with the current code, and reports which of them would not
-//! continue, where, and why.
+//! `replay --all`: replays every unfinished run against its log with the current code, and reports
+//! which of them would not continue, where, and why.
 
 use serde_json::{Value, json};
 

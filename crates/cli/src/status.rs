@@ -1,4 +1,4 @@
-//! `status`: who has the directory, what it can run, and whether anything is wrong with it.
+//! `status`: shows which process owns the directory, what it can run, and whether it has problems.
 
 use serde_json::json;
 use tiffany_kernel::ErrorKind;

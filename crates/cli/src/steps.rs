@@ -1,4 +1,5 @@
-//! `show --steps`: the steps of a run with their attempts, and `show --blob`: a long value that is kept beside the lines. From the log alone.
+//! `show --steps`: lists the steps of a run with their attempts, and `show --blob`: prints a long
+//! value that is stored outside the log's lines. Both read the log alone.
 
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ pub(super) fn steps(place: &Place, mut out: Out, run: &str, options: &StepFilter
     out.end(0)
 }
 
-/// From the beginning of its first attempt to the end of its last.
+/// Returns the time from the start of the first attempt to the end of the last.
 fn took(effect: &EffectSeen) -> String {
     let begin = effect.attempts.first().map(|attempt| attempt.begin);
     let end = effect.attempts.last().and_then(|attempt| attempt.end);
@@ -78,7 +79,7 @@ fn unread(error: RunIndexError) -> Ending {
     }
 }
 
-/// Writes a value as it was written, whatever its bytes are.
+/// Prints a blob as it was recorded, byte for byte.
 pub(super) fn blob(place: &Place, mut out: Out, hash: &str) -> Done {
     let Some(hash) = BlobHash::parse(hash) else {
         let message = "the name of a value is its hash, as `$blob` has it in a record";

@@ -53,9 +53,9 @@ pub fn panic_text(payload: Box<dyn Any + Send>) -> String {
 pub struct TaskLabel {
     /// The task's number.
     pub tid: Tid,
-    /// The name it was given, if any.
+    /// The task's name, if it has one.
     pub name: Option<String>,
-    /// The line that spawned it.
+    /// The line that spawned the task.
     pub spawned_at: Site,
 }
 
@@ -87,7 +87,8 @@ macro_rules! kinds {
                 match self { $(ErrorKind::$name => $code),+ }
             }
 
-            /// What to do about the error; empty where only the message can say that.
+            /// Returns the next step for the user; empty for kinds whose messages contain their
+            /// own.
             pub fn next_step(self) -> &'static str {
                 match self { $(ErrorKind::$name => $next),+ }
             }
@@ -162,7 +163,7 @@ kinds! {
     BadArgument = "TFY0032", "correct what was given";
     /// The call asks for more permits than the semaphore has in all.
     TooManyPermits = "TFY0033", "ask for fewer permits, or make the semaphore with more";
-    /// A value that must be recorded can't be.
+    /// A value that must be recorded can't be serialized.
     Unserializable = "TFY0034", "give that part of the value a form that JSON has";
     /// A recorded value can't be read as the wanted type.
     Unreadable = "TFY0035", "correct the input; if an older version of the program wrote it, make the type accept that form too";
@@ -190,7 +191,7 @@ kinds! {
     WrongThread = "TFY0046", "use a runtime on the thread that made it; other threads go through its handle";
     /// A runtime was used in a process that was forked from its own.
     Forked = "TFY0047", "start a runtime after the fork, or use `spawn` as the start method of `multiprocessing`";
-    /// A program was to be run that had begun already.
+    /// The program to be run has already started.
     Begun = "TFY0048", "call its function again, which returns a new one";
     /// The package was imported in a sub-interpreter.
     Subinterpreter = "TFY0049", "import it in the main interpreter, and use processes for more processors";
@@ -200,7 +201,7 @@ kinds! {
     NotUndone = "TFY0051", "undo the named steps by hand";
     /// A step ended with an exception that can't be rebuilt from its record.
     StepFailed = "TFY0052", "make its class importable under the same name, with serializable arguments";
-    /// A program yielded again when it was to end.
+    /// A program yielded again after it was told to end.
     NotEnding = "TFY0054", "let `Cancelled` and `GeneratorExit` pass, and yield nothing after them";
     /// A Python call was discarded before it was made.
     NeverMade = "TFY0055", "write `await` or `yield` before it";
@@ -341,7 +342,7 @@ struct Inner {
     origin: Origin,
 }
 
-/// The trace of an error, if it has one. It does not count when errors are compared.
+/// The trace of an error, if it has one. It is ignored when errors are compared.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Raised(Option<Box<Trace>>);
@@ -360,8 +361,8 @@ impl PartialEq for Raised {
 
 impl Eq for Raised {}
 
-/// The error as another language has it. It stays in the process, and does not count when errors
-/// are compared.
+/// The error object of another language. It stays in the process, and is ignored when errors are
+/// compared.
 #[derive(Clone, Default)]
 struct Origin(Option<Arc<dyn Any + Send + Sync>>);
 
@@ -380,7 +381,7 @@ impl fmt::Debug for Origin {
 }
 
 impl TaskError {
-    /// An error with a message, which is one lower-case clause.
+    /// Creates an error with a message, which is one lower-case clause.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> TaskError {
         let message = message.into();
         TaskError(Box::new(Inner {
@@ -396,7 +397,7 @@ impl TaskError {
         }))
     }
 
-    /// An error that the task itself returned.
+    /// Creates an error that the task itself returned.
     pub fn failed(message: impl Into<String>) -> TaskError {
         TaskError::new(ErrorKind::Failed, message)
     }
@@ -589,7 +590,7 @@ mod tests {
         assert_eq!(kept.lines.len(), Trace::MAX_LINES);
         assert!(kept.lines[0].starts_with("60 ") && kept.lines[39].starts_with("99 "));
         assert_eq!(kept.lines[0].chars().count(), Trace::MAX_LINE_CHARS + 1);
-        // Lines move, and the error is the same.
+        // Lines move, but the error stays equal.
         assert_eq!(traced, plain);
         assert_eq!(traced, plain.with_trace(Trace::new(at(8), [])));
     }

@@ -136,7 +136,7 @@ impl Scheduler {
         Ok(tasks.collect())
     }
 
-    /// Returns what happened so far, one line for each event.
+    /// Returns the events so far, one line for each event.
     fn trace(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let open = self.open(py)?;
         let mut runs = Vec::new();

@@ -18,9 +18,9 @@ from tiffany._cli.program_file import ProgramFileError
 from tiffany.durable._control import Connection
 from tiffany.errors import TiffanyError
 
-#: Why a question is denied.
+#: The reason for a denied question.
 _NOBODY = "no person could be asked: the command that waits for the run had no terminal, or was told to deny"
-#: How often one looks for questions, in seconds: soon at first, then now and then.
+#: The intervals between checks for questions, in seconds: short at first, then longer.
 _SOON, _LATER = 0.05, 0.5
 
 
@@ -66,10 +66,11 @@ class Asking:
                         self._see_to(connection, question)
                         wait = _SOON
             except TiffanyError:
-                # Somebody else was faster, a task keeps its turn, or the runtime is about to end.
+                # Another answer came first, a task keeps its turn, or the runtime is about to
+                # close.
                 continue
             except (OSError, ValueError):
-                # Nobody can type any more: the terminal is gone, or standard input is closed.
+                # No input can arrive: the terminal is gone, or standard input is closed.
                 self.manner = "deny"
 
     def _see_to(self, connection: Connection, question: OpenApproval) -> None:
@@ -107,7 +108,7 @@ class Asking:
         """Reads a typed line, or returns nothing if the run finishes first."""
         typed = b""
         while not self._over.is_set():
-            # A thread that waits in `input` would keep the process from its end.
+            # A non-daemon thread that waits in `input` would keep the process from ending.
             if select.select([sys.stdin], [], [], 0.1)[0]:
                 piece = os.read(sys.stdin.fileno(), 1024)
                 typed += piece

@@ -23,14 +23,14 @@ from tiffany._settings import DEFAULTS, RuntimeSettings, core_settings
 from tiffany.durable import _workflows
 from tiffany.errors import TiffanyError
 
-# Tells the process that this one becomes that it has been through this.
+# Tells the replaced process that the seed of hashes has been set.
 _GUARD = "TIFFANY_HASH_SEED_SET_BY"
 
 
 def main() -> int:
     """Runs the command given by the process's arguments and returns the exit code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Most commands have no Python to interrupt: they end as any program does.
+        # Most commands run no Python code: they end on a signal as any program does.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _core._command_line(["tiffany", *sys.argv[1:]], Host())
 
@@ -121,7 +121,7 @@ def run_asking(
     except BaseException:
         close_unbegun(program)
         raise
-    # In this order: who looks for questions waits for nobody once the runtime is closed.
+    # The order matters: the thread that looks for questions must stop once the runtime is closed.
     with asking.of(runtime.handle), runtime:
         return runtime.run(program, id=id)
 
@@ -202,7 +202,8 @@ def show(value: Any, as_json: bool) -> None:
             print(value)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Nobody reads any more. What is left in the buffer must not be an error at the end of the process.
+        # The reader has closed the pipe. The rest of the buffer must not cause an error at the end
+        # of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

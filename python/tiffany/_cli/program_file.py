@@ -31,7 +31,7 @@ class ProgramFileError(TiffanyError):
         self.exit_code = exit_code
 
 
-# What was `__main__` before: its functions still need their globals.
+# The previous `__main__` modules: their functions still need their globals.
 _displaced: list[ModuleType | None] = []
 
 

@@ -119,7 +119,7 @@ class Saga:
         message = f"{_text(error)}; not undone: {what} [TFY0051]; undo the named steps by hand"
         if isinstance(error, Exception):
             raise NotUndoneError(message) from error
-        # It ends the task, and the failure would not be reported.
+        # The exception ends the task, and the failure would not be reported otherwise.
         print(f"tiffany: {message}", file=sys.stderr)
 
 

@@ -37,7 +37,7 @@ class Transact:
     @contextlib.contextmanager
     def _connection(self) -> Iterator[Any]:
         if hasattr(self._db, "connection"):
-            # A pool: what it lends it wants back.
+            # A connection pool, which gets its connection back.
             with self._db.connection() as connection:
                 yield connection
             return
@@ -121,7 +121,7 @@ class _Sqlite(_Attempt):
         if getattr(connection, "autocommit", -1) != -1:
             connection.autocommit = True
         connection.isolation_level = None
-        # What the log says was done must not get lost with the power.
+        # A recorded step must not be lost in a power failure.
         if self._execute("PRAGMA synchronous").fetchone()[0] < 2:
             self._execute("PRAGMA synchronous = FULL")
         self._execute(
@@ -186,7 +186,8 @@ class _Sqlite(_Attempt):
                     self._execute("ROLLBACK")
             if busy:
                 raise
-            # The system failed in the middle. The next attempt finds out what is in the file.
+            # The operating system failed during the commit. The next attempt reads the outcome from
+            # the file.
             raise _InDoubt(f"the end of the transaction is not known: {error}") from error
 
 
@@ -196,7 +197,7 @@ class _NoTable(Exception):
 
 class _Postgres(_Attempt):
     def quoted(self, table: str) -> str:
-        # The driver takes a percent sign for a place.
+        # The driver interprets a percent sign as a placeholder.
         parts = table.replace("%", "%%").split(".")
         return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
@@ -224,7 +225,7 @@ class _Postgres(_Attempt):
                     "birth text NOT NULL, step text NOT NULL, result text)"
                 )
         except (errors.UniqueViolation, errors.DuplicateTable):
-            # Two that make it at the same time: one of them is told that it is there.
+            # Another process created the table at the same time.
             pass
 
     def _attempt(self, work: Callable[[], Any]) -> str:
@@ -232,7 +233,7 @@ class _Postgres(_Attempt):
         transaction = self.connection.transaction()
         transaction.__enter__()
         try:
-            # What the log says was done must not get lost with the server.
+            # A recorded step must not be lost if the server fails.
             self._execute(
                 "SELECT set_config('synchronous_commit', 'on', true) "
                 "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
@@ -254,7 +255,8 @@ class _Postgres(_Attempt):
         try:
             transaction.__exit__(None, None, None)
         except psycopg.Error as error:
-            # Without a reply from the server the outcome is unknown; with one, it did not happen.
+            # Without a reply from the server the outcome is unknown; with one, the transaction
+            # failed.
             if error.sqlstate is None:
                 raise _InDoubt(f"the connection was lost during COMMIT: {error}") from error
             raise

@@ -24,7 +24,7 @@ from tiffany.testing._crashes import Quiet
 
 _ID = "golden"
 
-# How to replace a log that is missing or damaged.
+# How to replace a missing or damaged log.
 _RECORDED = "record it again with `pytest --golden-update`"
 _CAPTURED = (
     "capture the run again with `tiffany replay RUN --capture DIR --force`, or restore the file"
@@ -108,7 +108,7 @@ class GoldenLog:
         does: in a separate process, where the file is loaded as when its runs were started, with
         the same order of sets. `tiffany replay --capture` writes tests that call this method.
         """
-        # The reader of a failed test wants to see what differs, not this frame.
+        # Hides this frame in the report of a failed test.
         __tracebackhide__ = True
         self._first(_CAPTURED)
         named = module_name(os.fspath(app))
@@ -136,7 +136,7 @@ class GoldenLog:
             what = f"the code in {code} and the golden log {self.path} differ"
             return f"{what} [TFY0059]; if the change is intended, capture the run again with `--force`\n{details}"
         if error in ("TFY0059", "TFY0105", "TFY0107"):
-            # What helps is known better here.
+            # The advice below is more specific.
             details = re.sub(r"^  next: .*\n", "", details, flags=re.M)
             return f"{self.path} is not a whole log [TFY0059]; {_CAPTURED}\n{details}"
         what = f"the code in {code} cannot be compared with the golden log {self.path}"

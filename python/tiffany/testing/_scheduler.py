@@ -70,7 +70,7 @@ class Scheduler:
         """
         check_names("Scheduler", settings, RunSettings.__annotations__)
         self._answers = _Answers()
-        # The outermost one: what a program handles itself is not the test's business.
+        # Installed as the outermost handler: calls that the program handles itself don't reach it.
         settings["handlers"] = [*(settings.get("handlers") or []), self._answers]
         self._core = _core._Scheduler(core_settings(Functions(), settings))
         self._core.set_clock(now.timestamp() if isinstance(now, datetime) else now)
@@ -211,7 +211,7 @@ class _Answers:
                 if entry.times is not None:
                     entry.times -= 1
                 if isinstance(call, _core.Aio):
-                    # It is not run, and that is meant.
+                    # The coroutine is discarded on purpose.
                     call.coroutine.close()
                 return _core.Answer(entry.give(call))
         return None

@@ -1,4 +1,4 @@
-//! `config`: a configuration to begin with, and whether one makes sense.
+//! `config`: prints an example of a configuration, and checks configurations.
 
 use std::path::PathBuf;
 

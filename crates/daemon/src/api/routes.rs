@@ -1,5 +1,6 @@
-//! The table of all routes: method, path, the role it takes, what it changes, what it is for, what it is given and what it answers. The router is made of it
-//! here and the OpenAPI document in `openapi.rs`, so neither can have what the other has not.
+//! The table of all routes: method, path, required role, what the route changes, its purpose,
+//! parameters, body and answers. The router here and the OpenAPI document in `openapi.rs` are both
+//! built from it, so they cannot disagree.
 
 use axum::Router;
 use axum::extract::Request;
@@ -17,7 +18,7 @@ use crate::error::DaemonError;
 use crate::http::Problem;
 use crate::http::{Takes, guarded};
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Clone, Copy)]
 pub(super) struct Route {
     method: MethodFilter,
@@ -25,31 +26,31 @@ pub(super) struct Route {
     pub(super) takes: Takes,
     handler: fn(MethodFilter) -> MethodRouter<App>,
     pub(super) about: &'static str,
-    /// Those in the path are known by it.
+    /// Parameters of the query. Those of the path are known by name.
     pub(super) query: &'static [Parameter],
     pub(super) headers: &'static [Parameter],
     pub(super) body: Option<Body>,
     pub(super) answers: &'static [Reply],
 }
 
-/// Name, schema, what it is for.
+/// A parameter: its name, its schema and its description.
 pub(super) type Parameter = (&'static str, Schema, &'static str);
 
-/// Status, what it means, and the name of the schema of its body.
+/// An answer: its status, its description, and the name of the schema of its body.
 pub(super) type Reply = (u16, &'static str, Option<&'static str>);
 
-/// What a parameter can be.
+/// The schema of a parameter.
 #[derive(Clone, Copy)]
 pub(super) enum Schema {
     Text,
-    /// The name of a schema.
+    /// A named schema.
     Is(&'static str),
     Count(u64, u64),
     Yes,
     OneOf(&'static [&'static str]),
 }
 
-/// The name of the schema of a body.
+/// The body of a request.
 #[derive(Clone, Copy)]
 pub(super) enum Body {
     Needed(&'static str),
@@ -116,7 +117,7 @@ impl Route {
         Route { answers, ..self }
     }
 
-    /// The method in the words of the document.
+    /// Returns the method as OpenAPI writes it.
     pub(super) fn method(&self) -> &'static str {
         match self.method {
             MethodFilter::GET => "get",
@@ -128,7 +129,7 @@ impl Route {
 
 const ANYBODY: Takes = Takes { role: None, changes: None };
 const VIEWER: Takes = Takes { role: Some(Role::Viewer), changes: None };
-/// Runs code, and changes nothing.
+/// Access for routes that run code and change nothing.
 const OPERATOR: Takes = Takes { role: Some(Role::Operator), changes: None };
 
 const fn operator(word: &'static str) -> Takes {
@@ -393,7 +394,7 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(&[(200, "What was planned, and what was done.", Some("Planned"))]),
 ];
 
-/// The router of all routes, each with its access check.
+/// Builds the router of all routes, each with its access check.
 pub(crate) fn router(app: &App) -> Router {
     let mut router = Router::new();
     for route in ROUTES {

@@ -1,5 +1,5 @@
-//! ContinueAs: the run starts again, from its function with another input. The host does that; this
-//! file checks whether the run may, and hands over its unread messages.
+//! ContinueAs: the run starts again, from its function with another input. The host restarts it;
+//! this file checks whether the run may restart, and hands over its unread messages.
 
 use std::rc::Rc;
 

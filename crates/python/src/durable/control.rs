@@ -35,7 +35,7 @@ pub(crate) struct Control {
     way: Mutex<Option<Way>>,
     /// The directory of the log, if there is one.
     dir: Option<PathBuf>,
-    /// The thread of the runtime, on which requests would wait for themselves.
+    /// The thread of the runtime: a request made there would wait for itself.
     home: Option<ThreadId>,
 }
 
@@ -252,7 +252,7 @@ impl Control {
         self.ask(given.py(), |way| way.decide(&key, decision))
     }
 
-    /// Returns the questions that wait for a person.
+    /// Returns the open questions to people.
     fn approvals(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         self.ask(py, Way::approvals)?.iter().map(|open| approvals::open(py, open)).collect()
     }

@@ -13,9 +13,9 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// Calls a function that may wait, with the interpreter released. The function may attach again.
 pub(crate) fn without<R>(py: Python<'_>, act: impl FnOnce() -> R) -> R {
-    /// Never leaves this thread: `detach` calls the function here and at once.
+    /// A value that never leaves this thread: `detach` calls the function here and at once.
     struct Here<T>(T);
-    // SAFETY: see above.
+    // SAFETY: as explained above, the value never leaves this thread.
     unsafe impl<T> Send for Here<T> {}
     impl<T: FnOnce() -> R, R> Here<T> {
         fn run(self) -> Here<R> {

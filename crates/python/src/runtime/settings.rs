@@ -83,7 +83,7 @@ impl<'py> Settings<'py> {
         given.extract().map_err(|error| argument::of_a_part(given.py(), error))
     }
 
-    /// Whether there is a log.
+    /// Whether the runtime has a log.
     pub(crate) fn is_durable(&self) -> bool {
         self.durable.as_ref().is_some_and(durable::settings::Settings::has_log)
     }

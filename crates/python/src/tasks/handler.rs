@@ -1,6 +1,6 @@
-//! Python callables as handlers. A handler gets a call and the number of the task that makes it, and
-//! returns `None` (the call is passed on), `Answer(value)`, `Refuse("why")`, another call of the
-//! same kind, or a program that finds the answer.
+//! Python callables as handlers. A handler gets a call and the number of the task that makes it,
+//! and returns `None` (the call is passed on), `Answer(value)`, `Refuse("why")`, another call of
+//! the same kind, or a program that finds the answer.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ impl Answer {
 /// The result of a handler that refuses a call, with the reason.
 #[pyclass(frozen, get_all, module = "tiffany")]
 pub(crate) struct Refuse {
-    /// The reason, which the task's exception has.
+    /// The reason, which becomes part of the task's exception.
     why: String,
 }
 
@@ -125,7 +125,7 @@ impl Handler for PyHandler {
 }
 
 /// Converts the handlers of a task for `GetHandlers`: callables, and the names of handlers that are
-/// not Python's.
+/// not written in Python.
 pub(crate) fn list(py: Python<'_>, chain: &[Rc<dyn Handler>]) -> PyResult<Py<PyAny>> {
     let of = |handler: &Rc<dyn Handler>| match handler.as_any().and_then(<dyn Any>::downcast_ref) {
         Some(PyHandler { function, .. }) => Ok(function.clone_ref(py)),

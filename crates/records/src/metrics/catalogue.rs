@@ -1,18 +1,19 @@
-//! Every metric of a runtime: its name, kind, labels and meaning. The book's chapter "Metrics" has the same table, and a test compares them.
+//! The catalogue of all metrics of a runtime: name, kind, labels and meaning. The book's chapter
+//! "Metrics" has the same table, and a test compares them.
 
 use super::Kind;
 
-/// What a metric is.
+/// The description of a metric.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct About {
     /// Its name.
     pub name: &'static str,
-    /// What kind of numbers it has.
+    /// The kind of its values.
     pub kind: Kind,
     /// The labels of its values.
     pub labels: &'static [&'static str],
-    /// What it means.
+    /// Its help text.
     pub help: &'static str,
 }
 

@@ -1,5 +1,5 @@
-//! What can be asked of the runtime that has a log, and what it answers. The same in this process, through the
-//! socket and on a directory that nobody has.
+//! Requests to the runtime that owns a log, and its answers. They are the same within a process,
+//! through the socket, and for a directory that no process owns.
 
 mod approval;
 mod fork;
@@ -44,8 +44,8 @@ pub use summary::{
 pub enum Request {
     /// The status of the runtime: [`Answer::Status`].
     Status,
-    /// Whether the runtime answers and can write: [`Answer::Done`], or why the log has failed. It
-    /// costs no counting or listing.
+    /// Whether the runtime answers and can write: [`Answer::Done`], or why the log has failed.
+    /// Nothing is counted or listed for it.
     Health,
     /// A list of runs: [`Answer::Runs`].
     Runs(RunQuery),
@@ -88,7 +88,7 @@ pub enum Request {
     },
     /// Settles an external promise: [`Answer::Settled`].
     Settle {
-        /// The run whose promise is meant, if forks have the promise too.
+        /// The run that the promise belongs to, if forks have the promise too.
         #[serde(default, with = "maybe_text", skip_serializing_if = "Option::is_none")]
         run: Option<Uuid>,
         /// The promise.
@@ -194,7 +194,7 @@ pub enum Request {
     Resolve {
         /// Its id.
         approval: String,
-        /// The answer, and who gives it.
+        /// The answer, and the person who decides.
         ruling: Ruling,
     },
     /// A request whose values were encoded by the codec of the language of the runs. In other
@@ -204,7 +204,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The request with the user who sent it, as the system reports it.
+    /// Adds the user who sent the request, as the system reports it.
     pub fn asked_by_user(self, uid: u32) -> Request {
         match self {
             Request::Resolve { approval, ruling } => {
@@ -218,9 +218,9 @@ impl Request {
         }
     }
 
-    /// The request with its values in the form of the log. Fails if a name cannot be shown to
-    /// people, or if a value could not be read later: plain JSON by any program, encoded values by
-    /// `codec`.
+    /// Returns the request with its values in the form of the log. Fails if a name cannot be shown
+    /// to people, or if a value could not be read later: plain JSON by any program, encoded values
+    /// by `codec`.
     pub fn accepted(
         self,
         codec: impl Fn(Box<RawValue>) -> Result<Box<RawValue>, TaskError>,
@@ -248,7 +248,7 @@ impl Request {
         }
     }
 
-    /// The request with other values, and other errors instead of values.
+    /// Returns the request with converted values and errors.
     fn with_values(
         self,
         value: impl Fn(Box<RawValue>) -> Result<Box<RawValue>, TaskError>,
@@ -281,7 +281,7 @@ impl Request {
         })
     }
 
-    /// Whether the request has a value of the user.
+    /// Returns whether the request contains a value of the user.
     pub fn carries_value(&self) -> bool {
         use Request::{Decide, Fork, Question, Send, Settle, Submit};
         matches!(
@@ -295,15 +295,16 @@ impl Request {
         )
     }
 
-    /// Whether the request changes nothing, so that it can be answered when the log has failed.
+    /// Returns whether the request changes nothing, so that it can be answered when the log has
+    /// failed.
     pub fn only_looks(&self) -> bool {
         self.changes().is_none()
     }
 }
 
 impl Request {
-    /// The kind of change that the request makes, in a word, and its target. `None`: it changes
-    /// nothing.
+    /// Returns the kind of change that the request makes, in a word, and its target; `None` if it
+    /// changes nothing.
     pub fn changes(&self) -> Option<(&'static str, Option<String>)> {
         let all = |runs: &mut dyn Iterator<Item = String>| Some(runs.collect::<Vec<_>>().join(" "));
         Some(match self {
@@ -318,7 +319,7 @@ impl Request {
             | Request::Metrics
             | Request::LongTurns
             | Request::Doubts
-            // A blob that no run refers to is not missed.
+            // A blob that no run references is not missed.
             | Request::Collect { .. }
             | Request::Approvals => return None,
             Request::Submit { id, .. } => ("submit", Some(id.clone())),
@@ -342,14 +343,14 @@ impl Request {
 }
 
 impl Request {
-    /// Whether its answer depends on the log.
+    /// Returns whether its answer depends on the log.
     pub fn looks_at_log(&self) -> bool {
         use Request::{Approvals, Doubts, Find, Recorded, Runs, Show};
         matches!(self, Runs(_) | Find { .. } | Show { .. } | Recorded { .. } | Doubts | Approvals)
     }
 }
 
-/// The error for a request in a form that no client sends.
+/// Makes the error for a request that was encoded although it has no value, or twice.
 pub fn not_encodable() -> TaskError {
     let message = "only a request that carries a value can be encoded, and only once";
     TaskError::new(ErrorKind::BadArgument, message)
@@ -485,7 +486,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// A function of which only the name is known.
+    /// Makes a function of which only the name is known.
     pub fn new(name: &str, language: &str) -> Function {
         let (name, language) = (name.to_owned(), language.to_owned());
         Function { name, language, takes: None, input: None, doc: None }
@@ -533,12 +534,12 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The step happened, with this result.
+    /// Decides that the step happened, with this result.
     pub fn done(value: &impl Serialize) -> Result<Decision, TaskError> {
         raw(value).map(Decision::Done)
     }
 
-    /// The step happened, with this result as JSON.
+    /// Decides that the step happened, with this result as JSON.
     pub fn done_json(json: &str) -> Result<Decision, TaskError> {
         let value = serde_json::from_str(json);
         value.map(Decision::Done).map_err(|error| {
@@ -548,7 +549,7 @@ impl Decision {
 }
 
 impl Decision {
-    /// The answer that its task gets.
+    /// Returns the answer that its task gets.
     pub fn result(&self) -> Result<Value, TaskError> {
         match self {
             Decision::Done(value) => Ok(Value::new(Json::new(compact(value.get())))),
@@ -557,7 +558,7 @@ impl Decision {
         }
     }
 
-    /// The word for it in the log.
+    /// Returns the word for it in the log.
     pub fn word(&self) -> &'static str {
         match self {
             Decision::Done(_) => "done",
@@ -567,7 +568,7 @@ impl Decision {
     }
 }
 
-/// The run and the call that a key names.
+/// Parses the key of a step into its run and call.
 pub fn parse_key(key: &str) -> Result<Key, TaskError> {
     Key::parse(key).ok_or_else(|| not_in_doubt(key))
 }

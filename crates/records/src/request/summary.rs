@@ -1,4 +1,5 @@
-//! A run in one line, and which runs are asked for: filter, order and page. It knows neither files nor the loop.
+//! Summaries of runs, and queries for them: filter, order and page. It knows neither files nor the
+//! loop.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -38,7 +39,7 @@ pub enum State {
 }
 
 impl State {
-    /// All of them, in order.
+    /// All states, in order.
     pub const ALL: [State; 9] = [
         State::Live,
         State::Ending,
@@ -51,8 +52,8 @@ impl State {
         State::Removed,
     ];
 
-    /// Its name: `live`, `ending`, `paused`, `held`, `completed`, `failed`, `cancelled`, `damaged`
-    /// or `removed`.
+    /// Returns its name: `live`, `ending`, `paused`, `held`, `completed`, `failed`, `cancelled`,
+    /// `damaged` or `removed`.
     pub fn word(self) -> &'static str {
         match self {
             State::Live => "live",
@@ -67,7 +68,7 @@ impl State {
         }
     }
 
-    /// The state of a run that does not continue for this reason.
+    /// Returns the state of a run that cannot continue because of this error.
     pub fn stopped_by(error: &TaskError) -> State {
         match error.kind() {
             ErrorKind::RunHeld => State::Held,
@@ -75,17 +76,17 @@ impl State {
         }
     }
 
-    /// The state with this name.
+    /// Returns the state with this name.
     pub fn parse(word: &str) -> Option<State> {
         State::ALL.into_iter().find(|state| state.word() == word)
     }
 
-    /// Whether a run in this state has tasks that a process drives: it is live or ending.
+    /// Returns whether a run in this state has tasks that a process drives: it is live or ending.
     pub fn is_driven(self) -> bool {
         matches!(self, State::Live | State::Ending)
     }
 
-    /// Whether a run in this state is finished.
+    /// Returns whether a run in this state is finished.
     pub fn is_over(self) -> bool {
         matches!(self, State::Completed | State::Failed | State::Cancelled)
     }
@@ -101,13 +102,13 @@ impl From<Outcome> for State {
     }
 }
 
-/// A run in one line.
+/// A summary of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// Its UUID.
     #[serde(with = "text")]
     pub uuid: Uuid,
-    /// The id it was started with. Empty, as its function is, if nothing can be read of it.
+    /// The id that it was started with. The id and the function are empty if they cannot be read.
     pub id: String,
     /// Its function.
     pub function: String,
@@ -118,13 +119,13 @@ pub struct RunSummary {
     /// When it ended, if it is finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Why it failed, or cannot continue.
+    /// The reason why it failed or cannot continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorSummary>,
     /// The number of its unfinished tasks, if it is live.
     #[serde(default)]
     pub tasks: usize,
-    /// What they wait for, in words: each only once, and the first few of them.
+    /// Descriptions of what they wait for: the first few, without duplicates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<String>,
     /// The run and record that it was forked from.
@@ -132,7 +133,7 @@ pub struct RunSummary {
     pub parent: Option<Parent>,
 }
 
-/// An error in short.
+/// A summary of an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorSummary {
     /// Its code.
@@ -141,12 +142,13 @@ pub struct ErrorSummary {
     pub message: String,
 }
 
-/// A message may be as long as a program likes.
+/// The maximum number of characters of a message.
 const MAX_MESSAGE_CHARS: usize = 300;
 
 impl From<&TaskError> for ErrorSummary {
     fn from(error: &TaskError) -> ErrorSummary {
-        // What is to be taken out is looked for before it is cut: the beginning of a secret is found by nobody.
+        // Secrets are redacted before the text is cut, because no rule would match the beginning of
+        // one.
         let whole = redact::clean(error.message());
         let mut message: String = whole.chars().take(MAX_MESSAGE_CHARS).collect();
         if message.len() < whole.len() {
@@ -169,7 +171,7 @@ pub struct Parent {
 /// A run with its tasks and its outcome.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunDetail {
-    /// The run in one line.
+    /// The summary of the run.
     #[serde(flatten)]
     pub summary: RunSummary,
     /// Its tasks whose results are kept, if it is live.
@@ -183,7 +185,7 @@ pub struct RunDetail {
     pub value: Option<Box<RawValue>>,
 }
 
-/// A task in one line.
+/// A summary of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSummary {
     /// Its number.
@@ -193,15 +195,15 @@ pub struct TaskSummary {
     pub name: Option<String>,
     /// Its state.
     pub state: String,
-    /// What it waits for, in words.
+    /// A description of what it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// The line of the call in which it waits.
+    /// The source line of the call in which it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
 
-/// A query for runs: which ones, in which order, and how many at once.
+/// A query for runs: filter, order and page size.
 ///
 /// ```
 /// use tiffany_records::request::{RunQuery, SortBy, State};
@@ -268,10 +270,10 @@ pub enum SortBy {
 }
 
 impl SortBy {
-    /// All of them, in order.
+    /// All sort keys, in order.
     pub const ALL: [SortBy; 4] = [SortBy::Started, SortBy::Ended, SortBy::Id, SortBy::Function];
 
-    /// Its name.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         match self {
             SortBy::Started => "started",
@@ -282,20 +284,20 @@ impl SortBy {
     }
 }
 
-/// A page of runs, and where the next one starts.
+/// A page of runs, and the cursor for the next one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunPage {
     /// The runs.
     pub runs: Vec<RunSummary>,
     /// The number of all runs that match the query.
     pub total: u64,
-    /// Pass this as [`after`](RunQuery::after) to get the next page. `None`: this was the last one.
-    /// Runs that come and go meanwhile change nothing for the others.
+    /// The cursor to pass as [`after`](RunQuery::after) for the next page; `None` if this was the
+    /// last one. Runs that are added or removed between pages don't affect the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// A run as a query sees it, with a value of the caller.
+/// A run as a query sees it, with a value that belongs to the caller.
 #[derive(Clone, Debug)]
 pub struct Row<'a, T> {
     /// The run.
@@ -308,11 +310,11 @@ pub struct Row<'a, T> {
     pub state: State,
     /// When it started.
     pub started: Time,
-    /// When it ended.
+    /// When it ended, if it is finished.
     pub ended: Option<Time>,
-    /// The run it was forked from.
+    /// The run that it was forked from, if it is a fork.
     pub parent: Option<Uuid>,
-    /// The value of the caller.
+    /// The caller's value.
     pub what: T,
 }
 
@@ -323,7 +325,7 @@ enum Key<'a> {
     Text(std::borrow::Cow<'a, str>),
 }
 
-/// A query that was checked.
+/// A query that was checked and parsed.
 pub struct Looked<'a> {
     query: &'a RunQuery,
     states: BTreeSet<State>,
@@ -335,7 +337,7 @@ impl RunQuery {
     /// The maximum number of runs in a page.
     pub const MAX_LIMIT: usize = 10_000;
 
-    /// The query with its states, text and place parsed, or why they can't be.
+    /// Parses the states, text and cursor of the query. Fails if they are invalid.
     pub fn look(&self) -> Result<Looked<'_>, TaskError> {
         let states = match self.states.is_empty() {
             true => State::ALL.into_iter().filter(|state| *state != State::Removed).collect(),
@@ -346,7 +348,7 @@ impl RunQuery {
         Ok(Looked { query: self, states, text, after })
     }
 
-    /// Whether the query selects runs in this state.
+    /// Returns whether the query selects runs in this state.
     pub fn wants(&self, state: State) -> bool {
         match self.states.is_empty() {
             true => state != State::Removed,
@@ -419,14 +421,15 @@ impl Looked<'_> {
         if self.query.descending { order.reverse() } else { order }
     }
 
-    /// All of these rows that match the query, in order.
+    /// Returns all rows that match the query, in order.
     pub fn all<'r, T>(&self, rows: impl Iterator<Item = Row<'r, T>>) -> Vec<Row<'r, T>> {
         let mut wanted: Vec<Row<'r, T>> = rows.filter(|row| self.is_wanted(row)).collect();
         wanted.sort_by(|a, b| self.compare((&self.key(a), a.uuid), (&self.key(b), b.uuid)));
         wanted
     }
 
-    /// The first of these rows that come after the cursor, in order, one more than a page has; and how many there are in all.
+    /// Returns the first rows after the cursor, in order, up to one more than the page size; and
+    /// the number of all matching rows.
     pub fn pick<'r, T>(&self, rows: impl Iterator<Item = Row<'r, T>>) -> (Vec<Row<'r, T>>, u64) {
         let mut total = 0;
         let mut picked: Vec<(Key<'r>, Row<'r, T>)> = Vec::new();
@@ -452,12 +455,12 @@ impl Looked<'_> {
         (picked.into_iter().map(|(_, row)| row).collect(), total)
     }
 
-    /// How many runs a page has at most.
+    /// Returns the maximum number of runs in a page.
     pub fn limit(&self) -> usize {
         self.query.limit.clamp(1, RunQuery::MAX_LIMIT)
     }
 
-    /// The place to continue from after this row.
+    /// Returns the cursor for the page after this row.
     pub fn cursor<T>(&self, row: &Row<'_, T>) -> String {
         let letter = self.query.letter();
         let key = match self.key(row) {
@@ -468,8 +471,8 @@ impl Looked<'_> {
     }
 }
 
-/// The least number of digits of a UUID that name a run, so that a single letter does not name one
-/// by chance.
+/// The minimum number of digits of a UUID that name a run, so that a single letter does not name
+/// one by chance.
 pub const SHORTEST: usize = 4;
 
 /// Finds the run with this UUID, id, or beginning of a UUID.
@@ -508,12 +511,13 @@ pub fn find_named<I: Iterator<Item = Uuid>>(
     }
 }
 
-/// A moment in the format of the API.
+/// Formats a time for the API.
 pub fn moment(time: Time) -> String {
     Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned()
 }
 
-/// Reads a moment in RFC 3339, in UTC, from which the end may be left out: `2026-11-05`, `2026-11-05T09:41Z`.
+/// Parses a time in RFC 3339 and UTC, of which the end may be left out: `2026-11-05`,
+/// `2026-11-05T09:41Z`.
 ///
 /// ```
 /// use tiffany_records::request::parse_moment;

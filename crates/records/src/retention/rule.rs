@@ -1,4 +1,4 @@
-//! What can be said about how long runs are kept. It knows no run.
+//! Rules for how long runs are kept. It knows nothing of actual runs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,14 +30,14 @@ pub struct Retention {
     pub keep: Option<usize>,
     /// Removes the runs that ended first until the others have at most this many bytes.
     pub max_bytes: Option<u64>,
-    /// The outcomes that the rule is about; none stands for all.
+    /// The outcomes that the rule applies to; if empty, it applies to all.
     pub only: BTreeSet<Outcome>,
     /// Compacts runs that ended longer ago than this.
     pub compact_after: Option<Duration>,
 }
 
 impl Retention {
-    /// A rule that keeps everything.
+    /// Makes a rule that keeps everything.
     pub fn new() -> Retention {
         Retention::default()
     }
@@ -52,14 +52,14 @@ impl Retention {
         Retention { keep: Some(runs), ..self }
     }
 
-    /// Limits the bytes of all runs together, in their files and in the blobs they name, by
-    /// removing those that ended first. A blob counts for each run that names it.
+    /// Limits the size of all runs together, in bytes, including the blobs they reference, by
+    /// removing the runs that ended first. A blob counts for each run that references it.
     pub fn max_bytes(self, bytes: u64) -> Retention {
         Retention { max_bytes: Some(bytes), ..self }
     }
 
     /// Restricts the rule to runs with this outcome; further calls add outcomes. Without it, the
-    /// rule is about all runs.
+    /// rule applies to all runs.
     pub fn only(mut self, outcome: Outcome) -> Retention {
         self.only.insert(outcome);
         self
@@ -71,7 +71,7 @@ impl Retention {
         Retention { compact_after: Some(age), ..self }
     }
 
-    /// Whether the rule is about runs with this outcome.
+    /// Returns whether the rule applies to runs with this outcome.
     pub fn is_about(&self, outcome: Outcome) -> bool {
         self.only.is_empty() || self.only.contains(&outcome)
     }

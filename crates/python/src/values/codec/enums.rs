@@ -1,4 +1,4 @@
-//! Members of enums, both ways: by name; flags that are several members, by value.
+//! Encodes and decodes members of enums: by name; combinations of flags by value.
 
 use std::rc::Rc;
 

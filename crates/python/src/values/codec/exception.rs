@@ -1,7 +1,8 @@
-//! Exceptions, both ways: type, args, message, notes, attributes and the chain of causes.
+//! Encodes and decodes exceptions: type, args, message, notes, attributes and the chain of causes.
 //!
-//! As part of a value an exception is as strict as the rest of it. What a step failed with is always written: what has
-//! no form is there as text, and an exception whose class is not here any more is told of by name.
+//! An exception that is part of a value is encoded as strictly as the rest. The exception of a
+//! failed step is always encoded: parts that cannot be encoded become text, and an exception whose
+//! class is missing is later described by name.
 
 use std::rc::Rc;
 
@@ -23,22 +24,22 @@ pub(super) const TAGS: &[Tag] = &[
     Tag { name: "$parts", build: build_parts },
 ];
 
-/// How many causes of causes are kept.
+/// The longest chain of causes that is kept.
 const CHAIN: usize = 16;
-/// How much is kept of the text of something that has no form.
+/// The most characters of the text of an object that cannot be encoded.
 const TEXT: usize = 1000;
-/// Of a list without a form that is longer, only the text is kept.
+/// The longest list whose members are kept if it cannot be encoded; of longer ones only the text is kept.
 const MAX_MEMBERS: usize = 100;
-/// How much is kept of what an exception says. The whole of it is in its args, as a rule.
+/// The most characters of an exception's message. Its args usually have all of it.
 const MESSAGE: usize = 4000;
-/// What classes have that are no part of the interpreter or an extension.
+/// The type flag of classes that are defined neither by the interpreter nor by an extension.
 const HEAPTYPE: u64 = 1 << 9;
 
-/// What is raised by way of a log.
+/// A decoded exception.
 pub(crate) enum Decoded {
-    /// The exception, made anew.
+    /// The exception, recreated.
     Exception(Py<PyBaseException>),
-    /// Its class is not here, or cannot be made from what was written.
+    /// The exception's class is missing, or cannot be created from the recorded data.
     Unknown {
         type_name: String,
         message: String,
@@ -83,7 +84,7 @@ impl ExceptionKind {
     }
 }
 
-/// What an exception is made of.
+/// The parts of an exception.
 struct Parts<'py> {
     args: Bound<'py, PyTuple>,
     /// The class method that takes the arguments, if it is not the class itself.
@@ -108,7 +109,7 @@ impl<'py> Parts<'py> {
             Some(state) => state.copy()?,
             None => PyDict::new(py),
         };
-        // The kernel's error inside an exception of ours is made anew with it.
+        // The kernel's error inside one of our exceptions is recreated with it.
         let own = attributes.get_item(intern!(py, "_error"))?;
         if own.is_some_and(|own| own.is_instance_of::<ErrorBox>()) {
             attributes.del_item(intern!(py, "_error"))?;
@@ -129,7 +130,7 @@ impl<'py> Parts<'py> {
     }
 }
 
-/// An error of the user's code is passed over; Ctrl-C in it is not.
+/// Ignores an exception in the user's code, except Ctrl-C.
 fn unless_interrupted<T>(py: Python<'_>, result: PyResult<T>) -> Result<Option<T>, Fail> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -138,7 +139,8 @@ fn unless_interrupted<T>(py: Python<'_>, result: PyResult<T>) -> Result<Option<T
     }
 }
 
-/// The arguments and attributes by which the exception wants to be made again, as `pickle` asks for them.
+/// Returns the arguments and attributes with which the exception is to be recreated, as `pickle`
+/// requests them.
 #[allow(clippy::type_complexity)]
 fn reduced<'py>(
     exception: &Bound<'py, PyAny>,
@@ -176,7 +178,7 @@ fn class_method(
     Ok(name.and_then(|name| name.extract().ok()))
 }
 
-/// What `str` says of an exception, or that it cannot say anything.
+/// Returns the `str` of an exception, or a note that it failed.
 fn message_of(exception: &Bound<'_, PyAny>) -> Result<String, Fail> {
     let text = unless_interrupted(exception.py(), exception.str())?;
     let Some(text) = text else { return Ok("<an exception that has no text>".into()) };
@@ -187,7 +189,8 @@ fn message_of(exception: &Bound<'_, PyAny>) -> Result<String, Fail> {
     })
 }
 
-/// What a step failed with, as JSON text. Only Ctrl-C inside the user's code is an error.
+/// Encodes the exception of a failed step as JSON text. Only Ctrl-C inside the user's code is an
+/// error.
 pub(crate) fn encode_exception(
     exception: &Bound<'_, PyBaseException>,
 ) -> Result<String, CodecError> {
@@ -245,7 +248,7 @@ fn write_exception(
     Ok(())
 }
 
-/// A part of an exception, or the text of it.
+/// Writes a part of an exception, or its text if it cannot be encoded.
 fn write_leniently(out: &mut String, part: &Bound<'_, PyAny>, chain: usize) -> Result<(), Fail> {
     let py = part.py();
     if part.is_instance_of::<PyBaseException>() && chain > 0 {
@@ -388,7 +391,7 @@ mod third_party {
     }
 }
 
-/// What was written down of an exception.
+/// Decodes a recorded exception.
 pub(crate) fn decode_exception(py: Python<'_>, json: &str) -> Result<Decoded, CodecError> {
     let found = super::decode::decode_with(py, json, Missing::Stands)?;
     let wrong = |fail: Fail| CodecError::at(ErrorKind::Unreadable, &Path::default(), fail);
@@ -491,8 +494,9 @@ fn make_by<'py>(
     }
 }
 
-/// An exception of the class of this name. Its `__init__` is called only if it is the interpreter's, or if the class
-/// says how it wants to be made again: it might take other arguments, or do anything.
+/// Creates an exception of the class of this name. Its `__init__` is called only if it is the
+/// interpreter's, or if the class defines how to recreate it: other `__init__` methods may take
+/// other arguments, or have side effects.
 fn make<'py>(
     py: Python<'py>,
     name: &str,
@@ -513,7 +517,7 @@ fn make<'py>(
     {
         return Ok(made);
     }
-    // The nearest class that is not written in Python makes it.
+    // The nearest class that is not written in Python creates the object.
     for base in class.mro() {
         let base = base.cast_into::<PyType>()?;
         let flags: u64 = base.getattr(intern!(py, "__flags__"))?.extract()?;
@@ -535,7 +539,7 @@ fn make<'py>(
     Err(Fail::new(format!("`{name}` cannot be made")))
 }
 
-/// The text of something that had no form.
+/// Creates the placeholder for an object that could not be encoded.
 fn build_text<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     let [of] = tagged.fields_of(["of"])?;
     tagged.head()?;
