@@ -349,6 +349,7 @@ def test_a_fork_continues_with_another_answer(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.alone
 def test_a_spinning_task_does_not_stop_the_event_loop(tmp_path: Path) -> None:
     async def main() -> float:
         async with AsyncRuntime(wal=tmp_path) as runtime:
@@ -701,6 +702,45 @@ def test_a_process_that_leaves_it_open_ends_quietly(tmp_path: Path) -> None:
         code, out, err = finish(process)
         assert (code, out, err) == (0, "left\n", "")
         assert time.monotonic() - began < 10
+
+
+IMPATIENT = """
+    import asyncio, sys, time
+    from tiffany import AsyncRuntime, step, workflow
+
+    @step
+    async def blocked():
+        print("begun", flush=True)
+        await asyncio.sleep(60)
+
+    @workflow
+    async def waits():
+        await blocked()
+
+    async def main():
+        async def serve():
+            async with AsyncRuntime(wal=sys.argv[1], shutdown_grace=60) as runtime:
+                await runtime.submit(waits, id="waits")
+                await asyncio.sleep(0.3)
+
+        serving = asyncio.create_task(serve())
+        await asyncio.sleep(0.6)
+        serving.cancel()
+
+    asyncio.run(main())
+    print("left", flush=True)
+"""
+
+
+def test_a_shutdown_that_is_cancelled_is_not_waited_for(tmp_path: Path) -> None:
+    program = tmp_path / "impatient.py"
+    program.write_text(textwrap.dedent(IMPATIENT))
+    command = [sys.executable, str(program), str(tmp_path / "wal")]
+    began = time.monotonic()
+    process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    code, out, err = finish(process)
+    assert (code, out, err) == (0, "begun\nleft\n", "")
+    assert time.monotonic() - began < 15
 
 
 def test_a_forked_child_cannot_use_it(tmp_path: Path) -> None:

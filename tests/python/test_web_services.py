@@ -162,6 +162,7 @@ def test_a_service_without_its_lifespan_says_what_is_missing(tmp_path: Path) -> 
     asyncio.run(main())
 
 
+@pytest.mark.alone
 def test_requests_are_answered_while_a_workflow_spins(tmp_path: Path) -> None:
     async def main() -> float:
         async with serving(shop(tmp_path)) as client:
