@@ -326,8 +326,8 @@ impl Run {
     }
 
     /// Restores a run from tables. Each of its live tasks is ready, and makes the call again that
-    /// it waited in; `coroutines` are in the order of the tables' live tasks. Its time began at
-    /// `since`.
+    /// it waited in; `coroutines` are in the order of the tables' live tasks. Its clock is `now`,
+    /// and its time limit counts from `since`, which is later than `now` in a fork.
     pub fn restore(
         id: RunId,
         tables: Tables,
@@ -337,7 +337,7 @@ impl Run {
     ) -> Run {
         let at = config.started_at;
         let mut run = Run::without_tasks(id, config, since);
-        run.set_clock(now);
+        run.clock = now;
         // Each task has a turn to make its call again, which was counted before.
         let count = tables.tasks.len() as u64;
         (run.steps, run.calls_made) =
