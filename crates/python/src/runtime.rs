@@ -352,7 +352,7 @@ impl Runtime {
     }
 
     /// Drives all runs and answers requests until the requests are stopped. Then begins no more
-    /// steps, and drives until those in progress have ended or their grace is over.
+    /// steps, and drives until those in progress have ended or their grace ends.
     fn serve(&self, py: Python<'_>, requests: &Requests) -> PyResult<()> {
         let mut open = self.open(py)?;
         let _looping = session::Looping::new();
