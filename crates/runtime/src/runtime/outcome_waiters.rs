@@ -7,6 +7,7 @@ use tiffany_kernel::Uuid;
 
 use crate::host::tell::TellOutcome;
 use crate::runtime::Runtime;
+use crate::runtime::durable::Durable;
 use tiffany_records::RunError;
 use tiffany_records::errors::log_failed;
 
@@ -61,9 +62,18 @@ impl Runtime {
         }
     }
 
+    /// Tells the outcomes that have become known. The loop calls this in every round.
+    #[inline]
+    pub(crate) fn tell_outcomes(&mut self) {
+        let is_waiting = |durable: &Durable| !durable.runs.waiters.of_run.is_empty();
+        if self.durable.as_ref().is_some_and(is_waiting) {
+            self.tell_known_outcomes();
+        }
+    }
+
     /// Tells the outcomes that have become known. If the log has failed, no outcome becomes known any
     /// more, and everyone is told that.
-    pub(crate) fn tell_outcomes(&mut self) {
+    fn tell_known_outcomes(&mut self) {
         let failure = self.log_failure();
         let Some(durable) = &mut self.durable else { return };
         if let Some(error) = failure {
