@@ -28,6 +28,7 @@ from tiffany.errors import (
     LogInUseError,
     NoSuchQuestionError,
     NoSuchRunError,
+    NotAllowedError,
     NotStartedError,
     OtherLoopError,
     OtherRunError,
@@ -67,6 +68,11 @@ def price(item: str) -> int:
 @workflow(name="aio order")
 async def order(item: str, count: int = 1) -> int:
     return await price(item) * count
+
+
+@workflow(name="aio two steps")
+async def two_steps(item: str) -> int:
+    return await price("x" * await price(item))
 
 
 @workflow(name="aio other")
@@ -345,6 +351,21 @@ def test_a_fork_continues_with_another_answer(tmp_path: Path) -> None:
             assert fork.id == "dearer"
             assert await fork.result() == 20
             assert [one.id for one in (await runtime.runs(parent=run)).runs] == ["dearer"]
+
+    asyncio.run(main())
+
+
+def test_a_fork_that_waits_for_a_permission_says_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncRuntime(wal=tmp_path) as runtime:
+            run = await runtime.submit(two_steps, "tea", id="two")
+            assert await run.result() == 3
+            fork = await runtime.fork(run, 4, reply=10, id="ten")
+            for _ in range(2):
+                with pytest.raises(NotAllowedError, match="`price`"):
+                    await fork.result()
+            await runtime.allow(fork, "price")
+            assert await fork.result() == 10
 
     asyncio.run(main())
 
