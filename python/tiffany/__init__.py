@@ -82,6 +82,7 @@ from tiffany.calls import (
     yield_now,
 )
 from tiffany.durable import (
+    AsyncRuntime,
     Backoff,
     Done,
     Queue,
@@ -114,6 +115,7 @@ else:
 
 
 __all__ = [
+    "AsyncRuntime",
     "Backoff",
     "Cancelled",
     "Done",

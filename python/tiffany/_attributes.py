@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import uuid as _uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,54 +19,16 @@ OPTIONS = ("tags", "attributes", "deadline")
 """The names of what a run is started with besides its arguments."""
 
 
-@dataclass(frozen=True)
-class RunInfo:
-    """A durable run as a list has it."""
+def values(recorded: Mapping[str, Any]) -> dict[str, Attribute]:
+    """Reads attributes as a list of runs has them.
 
-    id: str
-    uuid: _uuid.UUID
-    function: str
-    state: str
-    started: str
-    ended: str | None = None
-    error: str | None = None
-    tags: list[str] = field(default_factory=list)
-    attributes: dict[str, Attribute] = field(default_factory=dict)
-    deadline: datetime | None = None
-
-
-def moment(text: str) -> datetime:
-    """Reads a moment of the log; Python keeps microseconds.
-
-    >>> moment("2026-11-05T09:41:00.000001999Z")
-    datetime.datetime(2026, 11, 5, 9, 41, 0, 1, tzinfo=datetime.timezone.utc)
+    >>> values({"amount": 17, "due": {"time": "2026-11-05T09:41:00Z"}})
+    {'amount': 17, 'due': datetime.datetime(2026, 11, 5, 9, 41, tzinfo=datetime.timezone.utc)}
     """
-    return datetime.fromisoformat(text[:26]).replace(tzinfo=UTC)
-
-
-def listed(page: str) -> list[RunInfo]:
-    """Reads a list of runs."""
-    return [_info(run) for run in json.loads(page)["runs"]]
-
-
-def _info(run: dict[str, Any]) -> RunInfo:
-    values = run.get("attributes", {})
-    error, deadline = run.get("error"), run.get("deadline")
-    return RunInfo(
-        id=run["id"],
-        uuid=_uuid.UUID(run["uuid"]),
-        function=run["function"],
-        state=run["state"],
-        started=run["started"],
-        ended=run.get("ended"),
-        error=f"{error['message']} [{error['code']}]" if error else None,
-        tags=run.get("tags", []),
-        attributes={
-            name: moment(value["time"]) if isinstance(value, dict) else value
-            for name, value in values.items()
-        },
-        deadline=moment(deadline) if deadline else None,
-    )
+    return {
+        name: datetime.fromisoformat(value["time"]) if isinstance(value, dict) else value
+        for name, value in recorded.items()
+    }
 
 
 def given(

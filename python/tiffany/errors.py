@@ -273,9 +273,14 @@ class NotUndoneError(TiffanyError):
 
 
 class StepFailedError(TiffanyError):
-    """A step ended with an exception that cannot be rebuilt from its record."""
+    """A step ended with an exception that cannot be rebuilt from its record. Its class, its
+    arguments and the lines that it passed are in `original_class`, `original_args` and `traceback`.
+    """
 
     code = "TFY0052"
+    original_class: str | None = None
+    original_args: tuple[object, ...] = ()
+    traceback: str | None = None
 
 
 class NotEndingError(TiffanyError, RuntimeError):
@@ -550,6 +555,12 @@ class RunningLoopError(TiffanyError, RuntimeError):
     code = "TFY0223"
 
 
+class NotStartedError(TiffanyError, RuntimeError):
+    """An `AsyncRuntime` was used before it was opened."""
+
+    code = "TFY0226"
+
+
 class UnknownRulesError(TiffanyError):
     """The log of a run follows rules that this version does not know."""
 
@@ -698,6 +709,7 @@ __all__ = [
     "NotOverError",
     "NotRestoredError",
     "NotSerializableError",
+    "NotStartedError",
     "NotTheSameError",
     "NotUndoneError",
     "OtherKeyError",

@@ -78,8 +78,12 @@ fn wanted(options: &Fork) -> Result<durable::Fork, Ending> {
     Ok(options.allow.iter().flatten().fold(fork, |fork, name| fork.allow(name)))
 }
 
-/// Reads an answer from a file, or from standard input for `-`.
+/// Reads an answer from a file, or from standard input for `-`. If there is no such file, the argument
+/// itself may be the JSON.
 fn read(file: &Path) -> Result<String, Ending> {
+    if let Some(json) = file.to_str().filter(|text| is_inline(text) && !file.exists()) {
+        return Ok(json.trim().to_owned());
+    }
     let mut text = String::new();
     let done = match file == Path::new("-") {
         true => std::io::stdin().lock().read_to_string(&mut text).map(drop),
@@ -90,6 +94,12 @@ fn read(file: &Path) -> Result<String, Ending> {
         Ending::from(CliError::NoReply { file: file.to_path_buf(), why })
     })?;
     Ok(text.trim().to_owned())
+}
+
+/// Whether an argument is JSON, or the beginning of it, rather than the name of a file.
+fn is_inline(text: &str) -> bool {
+    let begins = text.trim_start().starts_with(['{', '[', '"']);
+    begins || serde_json::from_str::<serde_json::Value>(text).is_ok()
 }
 
 pub(super) fn allow(place: &Place, mut out: Out, name: &str, names: &[String]) -> Done {

@@ -259,6 +259,8 @@ kinds! {
     OtherLoop = "TFY0222", "await the call on that loop, or use another directory";
     /// A blocking call was made inside a running event loop.
     RunningLoop = "TFY0223", "write `await tiffany.arun(...)` instead";
+    /// An asynchronous runtime was used before it was opened.
+    NotStarted = "TFY0226", "use it inside `async with runtime:`, which a web service does in its lifespan";
     /// The log of a run follows rules that this version does not know.
     UnknownRules = "TFY0230", "open the directory with the version that started the run, or a newer one";
     /// A person or a limit holds the run.

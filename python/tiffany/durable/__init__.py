@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tiffany._activity import Activity, Lost, Subscription
+from tiffany._aio.runtime import AsyncRun, AsyncRuntime
 from tiffany._approvals import Approval, OpenApproval
-from tiffany._attributes import Attribute, RunInfo
+from tiffany._attributes import Attribute
 from tiffany._core import (
     AddTags,
     Approve,
@@ -25,7 +26,18 @@ from tiffany._core import (
     attempt,
     on_question,
 )
-from tiffany._records import Backoff, Chunk, Doubt, Paused, Queue, Run, Status
+from tiffany._records import (
+    Backoff,
+    Chunk,
+    Doubt,
+    Paused,
+    Queue,
+    Run,
+    RunError,
+    RunInfo,
+    RunPage,
+    Status,
+)
 from tiffany._retention import Retention
 from tiffany._settings import RuntimeSettings
 from tiffany.durable._control import Connection, connect
@@ -52,6 +64,8 @@ __all__ = [
     "AddTags",
     "Approval",
     "Approve",
+    "AsyncRun",
+    "AsyncRuntime",
     "Attempt",
     "Attribute",
     "Backoff",
@@ -69,7 +83,9 @@ __all__ = [
     "RemoveTags",
     "Retention",
     "Run",
+    "RunError",
     "RunInfo",
+    "RunPage",
     "Runtime",
     "RuntimeSettings",
     "Saga",

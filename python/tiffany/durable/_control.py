@@ -4,6 +4,8 @@ process owns.
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import uuid as _uuid
 from collections.abc import Iterable, Mapping
@@ -13,8 +15,18 @@ from typing import Any, TypeVar, cast, overload
 from tiffany import _arguments, _attributes, _core, _retention
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, several
-from tiffany._attributes import Attribute, RunInfo
-from tiffany._records import Doubt, Paused, Run, RunLike, Status, doubt, paused_run
+from tiffany._attributes import Attribute
+from tiffany._records import (
+    Doubt,
+    Paused,
+    Run,
+    RunInfo,
+    RunLike,
+    Status,
+    doubt,
+    paused_run,
+    run_page,
+)
 from tiffany._retention import Collected, Compacted, Pruned, Retention
 from tiffany.durable import _workflows
 from tiffany.metrics import Metrics, _read
@@ -51,6 +63,34 @@ def started(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
         return workflow, _workflows.encoded(workflow, _workflows.arguments(function, args, kwargs))
     name = _workflows.name_of(workflow)
     return name, _workflows.encoded(name, _workflows.arguments(workflow, args, kwargs))
+
+
+def of_program(functions: _workflows.Functions, program: Any) -> tuple[str, str]:
+    """Returns the name of the workflow of a program that was not started, and its encoded input."""
+    name, function, given = _workflows.of_program(program)
+    # The run has a program of its own, made from the recorded arguments.
+    program.close()
+    functions.add(name, function)
+    return name, _workflows.encoded(name, given)
+
+
+def submitted(
+    functions: _workflows.Functions, workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[str, str]:
+    """Returns the name of a workflow and its encoded input, given as `Runtime.submit` takes them. The
+    function becomes known to the runtime.
+    """
+    if inspect.isgenerator(workflow) or inspect.iscoroutine(workflow):
+        if args or kwargs:
+            raise bad(
+                "a program has its arguments already",
+                "give the function and its arguments, or the program alone",
+            )
+        return of_program(functions, workflow)
+    name, encoded = started(workflow, args, kwargs)
+    if not isinstance(workflow, str):
+        functions.add(name, workflow)
+    return name, encoded
 
 
 def forked(
@@ -148,7 +188,7 @@ class Connection:
         ``"amount>=10"``.
         """
         asked = _attributes.query(tags, attributes, states, function, limit)
-        return _attributes.listed(self._control.runs(*asked))
+        return run_page(json.loads(self._control.runs(*asked))).runs
 
     def send(self, run: RunLike, name: str, value: Any) -> None:
         """Sends a message to a run, which receives it with `ReceiveMessage`."""

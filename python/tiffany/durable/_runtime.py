@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import inspect
+import json
 import sys
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
@@ -14,8 +14,8 @@ from tiffany import _arguments, _attributes, _core, _retention
 from tiffany._activity import Subscription
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, check_no_running_loop, close_unbegun
-from tiffany._attributes import Attribute, RunInfo
-from tiffany._records import Doubt, Paused, Run, RunLike, doubt, paused_run
+from tiffany._attributes import Attribute
+from tiffany._records import Doubt, Paused, Run, RunInfo, RunLike, doubt, paused_run, run_page
 from tiffany._retention import Collected, Compacted, Pruned, Retention
 from tiffany._settings import RuntimeSettings, core_settings, takes_settings
 from tiffany.durable import _control, _workflows
@@ -124,11 +124,8 @@ class Runtime:
 
     def _begun(self, program: Any, id: str, options: Any = ([], {}, None)) -> Run[Any]:
         """Starts a durable run from a program that was not started."""
-        name, function, given = _workflows.of_program(program)
-        # This program is not run: the run creates its own from the recorded arguments.
-        program.close()
-        self._functions.add(name, function)
-        return self._started(name, id, _workflows.encoded(name, given), options)
+        name, given = _control.of_program(self._functions, program)
+        return self._started(name, id, given, options)
 
     @overload
     def submit(
@@ -189,16 +186,7 @@ class Runtime:
         moment, or a time from its start. A run that is there keeps what it has.
         """
         options = _attributes.given(workflow, tags, attributes, deadline)
-        if inspect.isgenerator(workflow) or inspect.iscoroutine(workflow):
-            if args or kwargs:
-                raise bad(
-                    "a program has its arguments already",
-                    "give the function and its arguments, or the program alone",
-                )
-            return self._begun(workflow, id, options)
-        name, given = _control.started(workflow, args, kwargs)
-        if not isinstance(workflow, str):
-            self._functions.add(name, workflow)
+        name, given = _control.submitted(self._functions, workflow, args, kwargs)
         return self._started(name, id, given, options)
 
     def _started(self, name: str, id: str, given: str, options: Any = ([], {}, None)) -> Run[Any]:
@@ -220,7 +208,7 @@ class Runtime:
         ``"amount>=10"``.
         """
         asked = _attributes.query(tags, attributes, states, function, limit)
-        return _attributes.listed(self._core.runs(*asked))
+        return run_page(json.loads(self._core.runs(*asked))).runs
 
     @overload
     def wait(self, run: Run[_T]) -> _T: ...

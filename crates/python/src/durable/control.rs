@@ -8,7 +8,7 @@ use std::thread::ThreadId;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::value::RawValue;
-use tiffany::control::Control as Way;
+use tiffany::control::{Control as Way, Status};
 use tiffany::{ErrorKind, Settlement, TaskError, Uuid, binding};
 
 use crate::durable::forks;
@@ -23,7 +23,14 @@ use crate::values::{approvals, argument, attributes, errors, json};
 
 /// The status of a process: its number, its version, its functions, the number of unfinished runs,
 /// and the runs that cannot continue.
-type StatusParts = (u32, String, Vec<String>, usize, Vec<PausedParts>);
+pub(crate) type StatusParts = (u32, String, Vec<String>, usize, Vec<PausedParts>);
+
+/// Returns the parts of a status that Python gets.
+pub(crate) fn status_parts(status: &Status) -> StatusParts {
+    let paused = status.paused.iter().map(paused_run).collect();
+    let functions = status.functions.iter().map(|function| function.name.clone()).collect();
+    (status.pid, status.version.clone(), functions, status.live, paused)
+}
 
 /// Sends requests to the runtime that owns a log. Threads can share it.
 #[pyclass(frozen, name = "_Control", module = "tiffany._core")]
@@ -40,6 +47,11 @@ impl Control {
     pub(crate) fn of(way: Way, dir: Option<PathBuf>) -> Control {
         let way = Mutex::new(Some(binding::encoded(way)));
         Control { way, dir, home: Some(std::thread::current().id()) }
+    }
+
+    /// Creates a connection to a runtime of another thread, with the directory of its log.
+    pub(crate) fn elsewhere(way: Way, dir: Option<PathBuf>) -> Control {
+        Control { way: Mutex::new(Some(binding::encoded(way))), dir, home: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Way>> {
@@ -123,10 +135,7 @@ impl Control {
     }
 
     fn status(&self, py: Python<'_>) -> PyResult<StatusParts> {
-        let status = self.ask(py, Way::status)?;
-        let paused = status.paused.iter().map(paused_run).collect();
-        let functions = status.functions.into_iter().map(|function| function.name).collect();
-        Ok((status.pid, status.version, functions, status.live, paused))
+        Ok(status_parts(&self.ask(py, Way::status)?))
     }
 
     fn submit(

@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 /// Converts a number of seconds that `python/tiffany` has checked.
-fn seconds(seconds: f64) -> Duration {
+pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 

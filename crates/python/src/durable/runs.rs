@@ -167,7 +167,7 @@ pub(super) fn paused_run(paused: &Paused) -> PausedParts {
 /// A step in doubt: its key, its run, its name, the attempt, and whether its task waits.
 pub(crate) type DoubtParts = (String, String, String, u64, bool);
 
-pub(super) fn doubt(doubt: &Doubt) -> DoubtParts {
+pub(crate) fn doubt(doubt: &Doubt) -> DoubtParts {
     let Doubt { key, run, step, attempt, waits, .. } = doubt;
     (key.clone(), run.to_string(), step.clone(), *attempt, *waits)
 }
@@ -183,7 +183,7 @@ pub(crate) fn doubts(runtime: &Runtime) -> Vec<DoubtParts> {
 }
 
 /// Decides a step in doubt: `("done", value)`, `("failed", why)` or `("again", None)`.
-pub(super) fn decision(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Decision> {
+pub(crate) fn decision(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Decision> {
     Ok(match what {
         "done" => Decision::Done(json::raw(given, || "the result of a step".into())?),
         "failed" => Decision::Failed(argument::failed(given)?),

@@ -18,6 +18,7 @@ use crate::calls::step::Step;
 use crate::calls::work::Origin;
 use crate::control::Control;
 use crate::host::attempt::{Attempt, Spawner, StepError, StepJob, Tried};
+use crate::host::inbox::LoopMessage;
 use crate::program::language::Language;
 use crate::runtime::Runtime;
 use crate::runtime::builder::Builder;
@@ -66,6 +67,17 @@ pub fn wait_for(
 /// Whether a durable run is not finished yet, or its outcome is not durable.
 pub fn is_live(runtime: &Runtime, run: Uuid) -> bool {
     runtime.is_live(run)
+}
+
+/// Calls back with the outcome of a durable run, as JSON, once it is final and safe in the log. The
+/// callback is called on the thread of the loop and must not block. It is dropped if the runtime
+/// ends first.
+pub fn when_ended(
+    home: &crate::handle::RuntimeHandle,
+    run: Uuid,
+    ended: impl FnOnce(Result<Arc<str>, RunError>) + Send + 'static,
+) {
+    home.inbox().send(LoopMessage::Await(run, Box::new(ended)));
 }
 
 /// Returns the control for values that the codec of the language encoded.

@@ -25,6 +25,7 @@ pub(crate) mod known_runs;
 pub(crate) mod loop_state;
 pub(crate) mod memory_gauge;
 pub(crate) mod outbox;
+pub(crate) mod outcome_waiters;
 pub(crate) mod parts;
 pub(crate) mod post;
 pub(crate) mod removal;
@@ -385,8 +386,15 @@ impl Runtime {
         }
     }
 
-    /// Takes completions: messages from other threads, then due timers, then descriptors.
+    /// Takes completions, and reports ended runs to other threads.
     pub(crate) fn collect(&mut self) -> Result<(), RunError> {
+        let taken = self.take_completions();
+        self.tell_outcomes();
+        taken
+    }
+
+    /// Takes completions: messages from other threads, then due timers, then descriptors.
+    fn take_completions(&mut self) -> Result<(), RunError> {
         self.host.process.end_if_forked();
         self.feed.heed_watchers(&self.host, &mut self.runs);
         if self.host.inbox.has_mail() {
@@ -663,6 +671,7 @@ impl Runtime {
                 }
                 LoopMessage::Request(request, tell) => self.serve(request, tell),
                 LoopMessage::ClientRequest(request, tell) => self.serve_client(request, tell),
+                LoopMessage::Await(run, tell) => self.await_outcome(run, tell),
                 LoopMessage::Logged(notice) => self.logged(notice),
                 LoopMessage::Measure => self.measure(),
                 LoopMessage::GivenUp(run) => self.runs.stall(run),
