@@ -112,6 +112,7 @@ fn tasks_of_files(place: &Place, out: Out, run: Uuid, silence: &Silence) -> Done
         summary: of_files(&view, &Summary::read(&view, run, entry)),
         promises: Vec::new(),
         value: None,
+        recorded: None,
     };
     tasks(out, run, &detail, (silence.pid, Some(silence)))
 }

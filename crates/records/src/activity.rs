@@ -217,6 +217,12 @@ impl<'de> Deserialize<'de> for Data {
 }
 
 impl Activity {
+    /// Whether it reports how its run ended.
+    pub fn is_end_of_run(&self) -> bool {
+        self.tid.is_none()
+            && matches!(self.stage, Stage::Completed | Stage::Failed | Stage::Cancelled)
+    }
+
     /// About how many bytes it has.
     pub fn bytes(&self) -> usize {
         size_of::<Activity>() + 16 + self.message.len() + self.data.bytes()
@@ -295,6 +301,9 @@ pub struct Wanted {
     pub detail: Detail,
     /// Whether what happens again because a run is brought back or replayed is wanted too.
     pub ghosts: bool,
+    /// Only the events that report how a run ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ends: bool,
 }
 
 /// How much of what happens somebody wants to see.
@@ -317,7 +326,7 @@ impl Default for Wanted {
 impl Wanted {
     /// The notable events of all runs, ghosts included, from now on.
     pub fn new() -> Wanted {
-        Wanted { run: None, from: None, detail: Detail::Notable, ghosts: true }
+        Wanted { run: None, from: None, detail: Detail::Notable, ghosts: true, ends: false }
     }
 
     /// Those of this run alone.
@@ -342,6 +351,17 @@ impl Wanted {
     pub fn ghosts(mut self, ghosts: bool) -> Wanted {
         self.ghosts = ghosts;
         self
+    }
+
+    /// Only the events that report how a run ended, for clients that wait for many runs.
+    pub fn only_ends(mut self) -> Wanted {
+        self.ends = true;
+        self
+    }
+
+    /// Whether a notable event is one of those that are wanted.
+    pub fn takes(&self, event: &Activity) -> bool {
+        (self.ghosts || !event.ghost) && (!self.ends || event.is_end_of_run())
     }
 }
 

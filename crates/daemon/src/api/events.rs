@@ -39,6 +39,7 @@ pub(super) struct Which {
     epoch: Option<u64>,
     all: bool,
     ghosts: Option<bool>,
+    ends: bool,
 }
 
 /// So many events are sent in one piece.
@@ -85,7 +86,8 @@ async fn open(
     let mut wanted = Wanted::new().ghosts(which.ghosts.unwrap_or(true));
     wanted.run = run;
     wanted.from = from;
-    if which.all {
+    wanted.ends = which.ends;
+    if which.all && !which.ends {
         wanted = wanted.detail(Detail::All);
     }
     let events = Events {

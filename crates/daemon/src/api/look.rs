@@ -127,19 +127,32 @@ pub(super) async fn show(
     State(app): State<App>,
     Extension(who): Extension<Who>,
     Named(name): Named<String>,
-    Query(Waits { wait }): Query<Waits>,
+    Query(waits): Query<Waits>,
 ) -> Answered {
+    let mut detail = waited_for(&app, &who, &name, waits).await?;
+    // Its value or its error is there already, in the form of all clients.
+    detail.recorded = None;
+    Ok(axum::Json(detail).into_response())
+}
+
+/// A run, when it is over or when the wait is.
+pub(super) async fn waited_for(
+    app: &App,
+    who: &Who,
+    name: &str,
+    Waits { wait }: Waits,
+) -> Result<RunDetail, Problem> {
     if wait.is_some_and(|wait| wait > MAX_WAIT_SECONDS) {
         return Err(bad(format!("`wait` is {MAX_WAIT_SECONDS} seconds at most")));
     }
-    let run = app.find(&name).await?;
+    let run = app.find(name).await?;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(wait.unwrap_or(0).into());
     let mut events = None;
     loop {
-        let detail = detail(&app, run).await?;
+        let detail = detail(app, run).await?;
         let is_over = detail.summary.state != RunState::Live;
         if is_over || tokio::time::Instant::now() >= deadline {
-            return Ok(axum::Json(detail).into_response());
+            return Ok(detail);
         }
         // A run whose log has failed does not end before a restart.
         app.ask(Request::Health).await?;
@@ -152,10 +165,10 @@ pub(super) async fn show(
         tokio::select! {
             () = happened(events) => {}
             () = tokio::time::sleep_until(deadline.min(tokio::time::Instant::now() + PACE)) => {}
-            () = app.closing() => return Ok(axum::Json(detail).into_response()),
+            () = app.closing() => return Ok(detail),
         }
         // A token may have been removed meanwhile. This is reached once a second at least.
-        app.gate.still_knows(&who)?;
+        app.gate.still_knows(who)?;
     }
 }
 

@@ -11,6 +11,7 @@ mod keep;
 mod look;
 mod me;
 mod openapi;
+mod outcome;
 mod page;
 mod pages;
 mod records;

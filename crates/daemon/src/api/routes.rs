@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
-    actions, approvals, blobs, diff, doubts, events, health, keep, look, me, page, pages, records,
-    rerun, run_index, stuck, submit,
+    actions, approvals, blobs, diff, doubts, events, health, keep, look, me, outcome, page, pages,
+    records, rerun, run_index, stuck, submit,
 };
 use crate::app::App;
 use crate::auth::Role;
@@ -157,7 +157,17 @@ const EVENTS: &[Parameter] = &[
     ),
     ("all", Schema::Yes, "Every turn of every task too."),
     ("ghosts", Schema::Yes, "What happens again while a run is brought back; by default yes."),
+    ("ends", Schema::Yes, "Only the events that report how a run ended."),
 ];
+/// How a client library says that its codec made the values of a request.
+const ENCODED: Parameter = (
+    "Tiffany-Values",
+    Schema::OneOf(&["plain", "encoded"]),
+    "`encoded`: the values are in the form of the codec of the program's language; by default plain JSON.",
+);
+const VALUES: &[Parameter] = &[ENCODED];
+const SUBMIT: &[Parameter] =
+    &[("Idempotency-Key", Schema::Is("Key"), "Instead of an id: the id is made from it."), ENCODED];
 const LAST_EVENT: &[Parameter] =
     &[("Last-Event-ID", Schema::Text, "Go on after this event, as a browser does by itself.")];
 const EVENTS_COME: &[Reply] = &[
@@ -183,7 +193,7 @@ pub(super) const ROUTES: &[Route] = &[
         .about("This document as a page.")
         .answers(&[(200, "The page.", Some("Html"))]),
     get("/metrics", VIEWER, handler!(health::metrics))
-        .about("What was counted and measured, for Prometheus.")
+        .about("What was counted and measured, for Prometheus; with `Accept: application/json` as JSON.")
         .answers(&[(200, "The metrics.", Some("Text"))]),
     get("/api/v1/status", VIEWER, handler!(look::status))
         .about("How the daemon stands: its version and limits, its functions, how many runs go on, which are paused and why.")
@@ -224,7 +234,7 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(&[(200, "A page of runs.", Some("RunPage"))]),
     post("/api/v1/runs", operator("submit"), handler!(submit::submit))
         .about("Starts a run. The same id with the same function and input is the same run, however often it is asked for.")
-        .headers(&[("Idempotency-Key", Schema::Is("Key"), "Instead of an id: the id is made from it.")])
+        .headers(SUBMIT)
         .body(Body::Needed("Submit"))
         .answers(&[
             (201, "The run is new, and safe in the log.", Some("Submitted")),
@@ -235,6 +245,10 @@ pub(super) const ROUTES: &[Route] = &[
         .about("One run: its tasks and what they wait for, or its value.")
         .query(&[("wait", Schema::Count(0, 60), "Wait so many seconds for the end of the run.")])
         .answers(&[(200, "The run.", Some("RunDetail"))]),
+    get("/api/v1/runs/{run}/outcome", VIEWER, handler!(outcome::outcome))
+        .about("What came of a run, as its log has it: a value in the form of the codec, or the whole error. For client libraries; others find the value in `GET /api/v1/runs/{run}`.")
+        .query(&[("wait", Schema::Count(0, 60), "Wait so many seconds for the end of the run.")])
+        .answers(&[(200, "The outcome, or the state of a run that has none yet.", Some("Outcome"))]),
     delete("/api/v1/runs/{run}", admin("remove"), handler!(keep::remove))
         .about("Removes a run that is over, and erases it from every file within seconds. Its id stays taken.")
         .answers(NO_BODY),
@@ -319,14 +333,17 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(NO_BODY),
     post("/api/v1/runs/{run}/messages", operator("send"), handler!(actions::send))
         .about("Sends a message to a run.")
+        .headers(VALUES)
         .body(Body::Needed("Message"))
         .answers(NO_BODY),
     post("/api/v1/runs/{run}/queries/{name}", VIEWER, handler!(actions::query))
         .about("Asks a run something, which it answers from its memory.")
+        .headers(VALUES)
         .body(Body::IfGiven("Question"))
         .answers(&[(200, "What it answered.", Some("Answer"))]),
     post("/api/v1/runs/{run}/forks", operator("fork"), handler!(actions::fork))
         .about("Makes another run that is what this one was up to a record.")
+        .headers(VALUES)
         .body(Body::Needed("Fork"))
         .answers(&[(201, "The fork.", Some("Forked"))]),
     post("/api/v1/runs/{run}/allow", operator("allow"), handler!(actions::allow))
@@ -345,6 +362,7 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(&[(200, "What came of it.", Some("Anything"))]),
     post("/api/v1/promises/{promise}", operator("settle"), handler!(actions::settle))
         .about("Settles an external promise, with a value or with an error. The first answer counts.")
+        .headers(VALUES)
         .body(Body::Needed("Settle"))
         .answers(&[(200, "Whether it was the first answer.", Some("Settled"))]),
     get("/api/v1/approvals", VIEWER, handler!(approvals::list))
@@ -378,6 +396,7 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(&[(200, "The steps.", Some("Doubts"))]),
     post("/api/v1/doubts", admin("decide"), handler!(doubts::decide))
         .about("Decides on one of them.")
+        .headers(VALUES)
         .body(Body::Needed("Decision"))
         .answers(NO_BODY),
     post("/api/v1/prune", admin("prune"), handler!(keep::prune))

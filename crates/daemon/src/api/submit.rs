@@ -13,7 +13,7 @@ use tiffany::control::{Answer, Request, check_name};
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
 use crate::http::change::Noted;
-use crate::http::{Answered, Problem};
+use crate::http::{Answered, Problem, Values};
 use crate::http::{Json, given};
 
 /// What a run is started with.
@@ -32,6 +32,7 @@ const KEY: &str = "idempotency-key";
 
 pub(super) async fn submit(
     State(app): State<App>,
+    values: Values,
     Extension(noted): Extension<Noted>,
     headers: HeaderMap,
     Json(submit): Json<Submit>,
@@ -46,7 +47,7 @@ pub(super) async fn submit(
         None => null().map_err(|error| DaemonError::BadRequest(error.to_string()))?,
     };
     let request = Request::Submit { function: submit.function, id: id.clone(), input };
-    match app.ask(request).await.map_err(for_who_submits)? {
+    match app.ask(values.of(request)).await.map_err(for_who_submits)? {
         Answer::Run { run, is_new } => {
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
             let place = HeaderValue::from_str(&format!("/api/v1/runs/{run}"));

@@ -8,7 +8,7 @@ use std::thread::ThreadId;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::value::RawValue;
-use tiffany::control::Control as Way;
+use tiffany::control::{Control as Way, Request};
 use tiffany::{ErrorKind, Settlement, TaskError, Uuid, binding};
 
 use crate::durable::forks;
@@ -117,6 +117,16 @@ impl Control {
             Some(way) => Ok(way.is_offline()),
             None => Err(TiffanyError::Gone.err(py, "this connection is closed")),
         }
+    }
+
+    /// Sends a request as its JSON, and returns the answer as JSON. Values are in the codec's form.
+    fn ask_text(&self, py: Python<'_>, request: &str) -> PyResult<String> {
+        let unreadable = |error: serde_json::Error| {
+            errors::to_python(py, &TaskError::new(ErrorKind::BadArgument, error.to_string()))
+        };
+        let request: Request = serde_json::from_str(request).map_err(unreadable)?;
+        let answer = self.ask(py, |way| way.ask(request))?;
+        serde_json::to_string(&answer).map_err(unreadable)
     }
 
     fn status(&self, py: Python<'_>) -> PyResult<StatusParts> {

@@ -3,6 +3,7 @@
 
 mod agent;
 pub(crate) mod attempt;
+mod client;
 pub(crate) mod control;
 mod elsewhere;
 pub(crate) mod forks;
@@ -39,6 +40,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(attempt::attempt, module)?)?;
     module.add_function(wrap_pyfunction!(crate::process::interpreter::leave, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
+    client::add(module)?;
     messages::add(module)
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, Run, TaskError, Time, Uuid};
 
 use crate::control::catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
@@ -155,6 +156,7 @@ impl Runtime {
                     tasks: tasks(&hosted.run),
                     promises: promises.collect(),
                     value: None,
+                    recorded: durable_state.told_as_recorded(),
                 };
                 return tell.tell(Ok(Answer::Shown(Box::new(detail))));
             }
@@ -264,6 +266,14 @@ impl DurableState {
     fn told_error(&self) -> Option<ErrorSummary> {
         let error = self.told()?.as_ref().err()?;
         Some(ErrorSummary::from(&as_task_error(error)))
+    }
+
+    /// What came of it, if it is ending.
+    fn told_as_recorded(&self) -> Option<Result<Box<RawValue>, TaskError>> {
+        match self.told()? {
+            Ok(json) => RawValue::from_string(json.to_string()).ok().map(Ok),
+            Err(error) => Some(Err(as_task_error(error))),
+        }
     }
 }
 
