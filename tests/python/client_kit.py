@@ -108,6 +108,7 @@ class Daemon:
     options: tuple[str, ...] = ()
     port: int = field(default_factory=free_port)
     started: Started | None = None
+    program: str = PROGRAM
 
     @property
     def url(self) -> str:
@@ -132,7 +133,7 @@ class Daemon:
         self.started.process.communicate()
 
     def __enter__(self) -> Daemon:
-        self.home.write("app.py", PROGRAM)
+        self.home.write("app.py", self.program)
         self.start()
         return self
 

@@ -41,7 +41,7 @@ pub(super) fn dormant_runs(view: &View, wants: impl Fn(Uuid) -> bool) -> (Vec<Do
 impl Unread {
     /// Of a log that a process has: it knows its other runs from memory.
     pub(super) fn of_paused(place: &Place, view: &View) -> Unread {
-        let (paused, _) = driver::paused(&place.dir);
+        let (paused, _) = driver::paused(&place.reach);
         dormant_runs(view, |run| paused.contains_key(&run)).1
     }
 

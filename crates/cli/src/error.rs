@@ -272,6 +272,10 @@ impl From<TaskError> for Shown {
         if error.kind() != ErrorKind::Unreachable {
             return Shown::new(error.code(), &error, exit::FAILED);
         }
+        // What came over HTTP has a code of its own.
+        if let Some(coded) = of_daemon(&error) {
+            return coded;
+        }
         // Who types a command does not drive a runtime.
         let next = match error.message() {
             text if text.starts_with("no process has ") => {
@@ -286,6 +290,19 @@ impl From<TaskError> for Shown {
         };
         Shown { next: next.into(), ..Shown::new(error.code(), &error, exit::IN_USE) }
     }
+}
+
+/// An error of the connection to a daemon, or one whose code only a daemon has.
+fn of_daemon(error: &TaskError) -> Option<Shown> {
+    let (_, rest) = error.message().rsplit_once(" [")?;
+    let code =
+        rest.get(..7).filter(|code| code.starts_with("TFY") && rest[7..].starts_with("];"))?;
+    let exit = match code {
+        "TFY0300" | "TFY0301" => exit::IN_USE,
+        "TFY0303" | "TFY0304" => exit::USAGE,
+        _ => exit::FAILED,
+    };
+    Some(Shown::new(code, &error.message(), exit))
 }
 
 impl From<RunError> for Shown {

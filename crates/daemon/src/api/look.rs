@@ -21,6 +21,8 @@ use crate::error::DaemonError;
 use crate::http::{Answered, Problem};
 use crate::http::{Named, Query};
 
+use super::run_logs::with_logs;
+
 /// What a list can be asked for.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -35,6 +37,7 @@ pub(super) struct Listed {
     order: Option<String>,
     limit: Option<u64>,
     after: Option<String>,
+    log: bool,
 }
 
 fn bad(message: String) -> Problem {
@@ -101,8 +104,10 @@ fn moment(name: &str, text: Option<&str>) -> Result<Option<Time>, Problem> {
 }
 
 pub(super) async fn list(State(app): State<App>, Query(listed): Query<Listed>) -> Answered {
+    let with_log = listed.log;
     let query = listed.query(&app).await?;
     match app.ask(Request::Runs(query)).await {
+        Ok(Answer::Runs(page)) if with_log => with_logs(&app, page).await,
         Ok(Answer::Runs(page)) => Ok(axum::Json(page).into_response()),
         Ok(other) => Err(unexpected(&other)),
         // A cursor that makes no sense was given by the client.
@@ -203,6 +208,7 @@ pub(super) async fn status(State(app): State<App>) -> Answered {
             });
             let all = json!({
                 "pid": status.pid,
+                "url": status.url,
                 "version": status.version,
                 "api": "v1",
                 "dir": app.dir,

@@ -18,6 +18,7 @@ mod records;
 mod rerun;
 mod routes;
 mod run_index;
+mod run_logs;
 mod stuck;
 mod submit;
 mod texts;

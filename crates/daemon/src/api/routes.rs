@@ -230,6 +230,7 @@ pub(super) const ROUTES: &[Route] = &[
             ("order", Schema::OneOf(&["asc", "desc"]), "Times are by default `desc`, names `asc`."),
             ("limit", Schema::Count(1, 10_000), "How many at most; by default 100."),
             ("after", Schema::Text, "Go on after a page: its `next`."),
+            ("log", Schema::Yes, "Each run with what its file says: `log`."),
         ])
         .answers(&[(200, "A page of runs.", Some("RunPage"))]),
     post("/api/v1/runs", operator("submit"), handler!(submit::submit))
