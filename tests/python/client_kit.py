@@ -44,47 +44,47 @@ def pay(amount: int) -> int:
     return amount
 
 
-@workflow(name="order")
+@workflow(name="client order")
 async def order(item: str, count: int) -> Order:
     return Order(item, count)
 
 
-@workflow(name="naps")
+@workflow(name="client naps")
 async def naps(seconds: float) -> str:
     await Sleep(seconds)
     return "rested"
 
 
-@workflow(name="greet")
+@workflow(name="client greet")
 async def greet(name: str) -> str:
     on_question("who", lambda: name)
     nick = await ReceiveMessage("nick")
     return f"hello {name}, or {nick}"
 
 
-@workflow(name="broken")
+@workflow(name="client broken")
 async def broken() -> None:
     raise OutOfStock("none left")
 
 
-@workflow(name="asks")
+@workflow(name="client asks")
 async def asks() -> str:
     said = await Approve("ship it?", payload={"items": 3})
     return said.choice
 
 
-@workflow(name="promised")
+@workflow(name="client promised")
 async def promised() -> object:
     promise = await CreateExternalPromise()
     return await Wait(promise.future)
 
 
-@workflow(name="pays")
+@workflow(name="client pays")
 async def pays() -> int:
     return await pay(7)
 
 
-@workflow(name="counts")
+@workflow(name="client counts")
 async def counts(to: int) -> int:
     for number in range(to):
         await progress(number + 1, to, "counting")

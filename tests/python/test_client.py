@@ -66,11 +66,11 @@ def test_a_result_is_an_object_of_its_class(daemon: Daemon, app: Any, kind: str)
         id = f"order {kind}"
         run = await client.submit(app.order, "tea", 3, id=id)
         assert await client.result(run) == app.Order("tea", 3)
-        again = await client.submit("order", "tea", 3, id=id)
+        again = await client.submit("client order", "tea", 3, id=id)
         assert again == run and await client.result(id) == app.Order("tea", 3)
         with pytest.raises(OtherRunError):
-            await client.submit("order", "coffee", 3, id=id)
-        unnamed = await client.submit("order", item="tea", count=1)
+            await client.submit("client order", "coffee", 3, id=id)
+        unnamed = await client.submit("client order", item="tea", count=1)
         assert (await client.result(unnamed.uuid)).count == 1
 
     use(daemon, kind, scenario)
@@ -87,7 +87,7 @@ def test_a_failure_is_raised_with_its_class(daemon: Daemon, app: Any, kind: str)
             await client.result("never started")
         with pytest.raises(UnregisteredError):
             await client.submit("nothing")
-        waits = await client.submit("greet", "Ada")
+        waits = await client.submit("client greet", "Ada")
         with pytest.raises(TimeoutError, match=r"has not ended within 0\.2 seconds"):
             await client.result(waits, timeout=0.2)
         await client.hold(waits, why="lunch")
@@ -106,7 +106,7 @@ def test_a_run_is_talked_to(daemon: Daemon, kind: str) -> None:
     """Messages, queries, what it waits for, and its end."""
 
     async def scenario(client: Each) -> None:
-        run = await client.submit("greet", "Ada")
+        run = await client.submit("client greet", "Ada")
         assert await client.query(run, "who") == "Ada"
         shown = await client.show(run)
         assert (shown.state, shown.waits, shown.value) == ("live", ('message "nick"',), None)
@@ -128,12 +128,12 @@ def test_questions_and_promises_are_answered(daemon: Daemon, kind: str) -> None:
     """Open questions with their payload; a promise is settled once."""
 
     async def scenario(client: Each) -> None:
-        run = await client.submit("asks")
-        other = await client.submit("asks")
+        run = await client.submit("client asks")
+        other = await client.submit("client asks")
         ours: dict[str, Any] = {}
         until = time.monotonic() + 10
         while len(ours) < 2:
-            assert time.monotonic() < until, await client.list(function="asks")
+            assert time.monotonic() < until, await client.list(function="client asks")
             open = await client.approvals()
             ours = {each.run: each for each in open if each.run in (str(run.uuid), str(other.uuid))}
         question = ours[str(run.uuid)]
@@ -143,7 +143,7 @@ def test_questions_and_promises_are_answered(daemon: Daemon, kind: str) -> None:
         assert (await client.reject(ours[str(other.uuid)].id)).rejected
         assert [await client.result(run), await client.result(other)] == ["yes", "no"]
 
-        run = await client.submit("promised")
+        run = await client.submit("client promised")
         promises: Any = ()
         while not promises and (await client.show(run)).state == "live":
             promises = (await client.show(run)).promises
@@ -160,7 +160,7 @@ def test_runs_are_listed_page_by_page(daemon: Daemon, kind: str) -> None:
     async def scenario(client: Each) -> None:
         ids = [f"{kind} {number}" for number in range(7)]
         for number, id in enumerate(ids):
-            await client.submit("order", "tea", number, id=id)
+            await client.submit("client order", "tea", number, id=id)
         for id in ids:
             await client.result(id)
         found = await client.list(text=kind + " ", sort="id", page=3)
@@ -168,7 +168,7 @@ def test_runs_are_listed_page_by_page(daemon: Daemon, kind: str) -> None:
         assert all(isinstance(run, RunInfo) and run.state == "completed" for run in found)
         assert [run.id for run in await client.list(text=kind + " ", page=2)] == ids[::-1]
         assert await client.list(text=kind + " ", state=["failed", "live"]) == []
-        assert await client.list(text=kind + " ", function="greet") == []
+        assert await client.list(text=kind + " ", function="client greet") == []
         between = await client.list(
             text=kind + " ", since=found[2].started, before=found[4].started
         )
@@ -200,7 +200,7 @@ def test_a_fork_has_another_answer(daemon: Daemon, kind: str) -> None:
     """It is found among the forks of its parent."""
 
     async def scenario(client: Each) -> None:
-        parent = await client.submit("greet", "Ada")
+        parent = await client.submit("client greet", "Ada")
         await client.send(parent, "nick", "Countess")
         await client.result(parent)
         at = await message_of(daemon, parent)
@@ -219,12 +219,12 @@ def test_the_rest_of_the_methods_answers(daemon: Daemon, kind: str) -> None:
 
     async def scenario(client: Each) -> None:
         status = await client.status()
-        assert "greet" in status.workflows and status.pid != 0 and status.paused == []
+        assert "client greet" in status.workflows and status.pid != 0 and status.paused == []
         assert await client.paused() == [] and await client.doubts() == []
         metrics = await client.metrics()
         assert "# TYPE tiffany_runs_started_total counter" in str(metrics)
         assert metrics.value("tiffany_runs_started_total", kind="durable") is not None
-        run = await client.submit("order", "tea", 1)
+        run = await client.submit("client order", "tea", 1)
         await client.result(run)
         await client.remove(run)
         with pytest.raises(TiffanyError) as removed:
@@ -242,7 +242,7 @@ def test_the_events_of_a_run_end_with_it(daemon: Daemon, kind: str) -> None:
     """They are those of the run alone, in order, and none twice."""
 
     async def scenario(client: Each) -> list[Any]:
-        run = await client.submit("counts", 5)
+        run = await client.submit("client counts", 5)
         events = client.client.events(run, from_seq=0)
         if hasattr(events, "__aiter__"):
             async with events:
@@ -263,7 +263,7 @@ def test_thousands_of_waits_cost_no_thread(daemon: Daemon) -> None:
     async def waits(place: str) -> None:
         async with AsyncClient(place) as client:
             many = range(1_500)
-            runs = await asyncio.gather(*(client.submit("naps", 1.0) for _ in many))
+            runs = await asyncio.gather(*(client.submit("client naps", 1.0) for _ in many))
             threads = threading.active_count()
             results = asyncio.gather(*(client.result(run) for run in runs))
             await asyncio.sleep(0.5)
@@ -320,12 +320,12 @@ def test_a_restart_of_the_daemon_is_waited_for(tmp_path: Path, kind: str) -> Non
     with Daemon(Home(tmp_path)) as daemon:
 
         async def scenario(client: Each) -> None:
-            run = await client.submit("naps", 2.0, id="naps")
+            run = await client.submit("client naps", 2.0, id="naps")
             events = client.client.events()
             is_async = hasattr(events, "__aiter__")
             if is_async:
                 await events.__aenter__()
-            await client.submit("order", "tea", 1, id="before")
+            await client.submit("client order", "tea", 1, id="before")
             await client.result("before")
             daemon.kill()
             again = threading.Timer(0.4, daemon.start)
@@ -443,7 +443,7 @@ def test_a_token_that_ends_in_the_middle_of_a_stream(
         token = add_token(home, "ada", "--expires", "3s")
 
         async def scenario(client: Each) -> None:
-            run = await client.submit("greet", "Ada")
+            run = await client.submit("client greet", "Ada")
             events = client.client.events()
             with pytest.raises(TiffanyError) as expired:
                 await client.result(run)
@@ -502,7 +502,7 @@ def test_tls_with_an_authority_and_a_certificate_of_the_client(tmp_path: Path) -
         cert = (home.path / "client.pem", home.path / "client.key")
 
         async def work(client: Any) -> None:
-            told = client.submit("naps", 0.1)
+            told = client.submit("client naps", 0.1)
             run = await told if isinstance(client, AsyncClient) else told
             done = client.result(run)
             assert (await done if isinstance(client, AsyncClient) else done) == "rested"
