@@ -295,8 +295,13 @@ impl From<TaskError> for Shown {
 /// An error of the connection to a daemon, or one whose code only a daemon has.
 fn of_daemon(error: &TaskError) -> Option<Shown> {
     let (_, rest) = error.message().rsplit_once(" [")?;
-    let code =
-        rest.get(..7).filter(|code| code.starts_with("TFY") && rest[7..].starts_with("];"))?;
+    let code = rest.get(..7).filter(|_| rest[7..].starts_with("];"))?;
+    let is_of_daemon = ("TFY0155"..="TFY0179").contains(&code)
+        || ("TFY0250"..="TFY0260").contains(&code)
+        || ("TFY0300"..="TFY0304").contains(&code);
+    if !is_of_daemon {
+        return None;
+    }
     let exit = match code {
         "TFY0300" | "TFY0301" => exit::IN_USE,
         "TFY0303" | "TFY0304" => exit::USAGE,

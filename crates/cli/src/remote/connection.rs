@@ -223,6 +223,9 @@ fn refused(remote: &Remote, sent: &Sent, status: u16, body: &[u8]) -> TaskError 
         "TFY0162" | "TFY0163" => old_daemon(&sent.what()),
         code => match ErrorKind::ALL.iter().find(|kind| kind.code() == code) {
             Some(kind) => TaskError::new(*kind, title.to_owned()),
+            None if code < "TFY0155" => {
+                TaskError::new(ErrorKind::LogFailed, format!("{title} [{code}]; {next}"))
+            }
             None => coded(code, title, next),
         },
     }
