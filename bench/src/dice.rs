@@ -1,8 +1,8 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers that are the same in every run of the benchmark.
 
 use std::time::Duration;
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -14,7 +14,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A duration from `low` up to, but without, `high`, in whole microseconds.
+    /// Returns a duration from `low` (inclusive) to `high` (exclusive), in whole microseconds.
     pub(crate) fn between(&mut self, low: Duration, high: Duration) -> Duration {
         let (low, high) = (low.as_micros() as u64, high.as_micros() as u64);
         Duration::from_micros(low + self.next() % (high - low))

@@ -1,19 +1,19 @@
-//! Runs the contenders of a measure in turns and takes the median of each. It knows nothing about
+//! Runs the contenders of a measure in turns, and takes the median of each. It knows nothing of
 //! what is measured.
 
 use std::time::Duration;
 
-/// How long a run may take.
+/// The size of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Sizes and rounds for figures that mean something.
+    /// Sizes and rounds for meaningful figures.
     Full,
-    /// Just enough to see that everything still works.
+    /// Sizes that are just large enough to check that everything works.
     Quick,
 }
 
 impl Mode {
-    /// The size for this mode.
+    /// Returns the size for this mode.
     pub(crate) fn pick<T>(self, full: T, quick: T) -> T {
         match self {
             Mode::Full => full,
@@ -22,30 +22,30 @@ impl Mode {
     }
 }
 
-/// Which way is good.
+/// The direction in which figures are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
     Lower,
     Higher,
 }
 
-/// What a measure must reach. Limits on ratios are "at most" or "at least", whichever is the harder
-/// for the measure's direction.
+/// A target for a measure. A limit on a ratio means "at most" or "at least", depending on the
+/// direction in which the measure is better.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
-    /// So many times the figure of the best runtime in this run (floors do not count).
+    /// A multiple of the best runtime's figure in this run, not counting floors.
     OfBest(f64),
-    /// So many times the figure of this one.
+    /// A multiple of this contender's figure.
     Of(&'static str, f64),
-    /// This figure.
+    /// A fixed figure.
     Figure(f64),
-    /// This figure in a column beside the main one; lower is better there.
+    /// A fixed figure in an additional column, where lower is better.
     Beside(&'static str, f64),
-    /// In that column no more than this contender has, within one part in a hundred.
+    /// No more than this contender's figure in an additional column, within one percent.
     BesideNoMoreThan(&'static str, &'static str),
 }
 
-/// One figure, and what else was seen while it was taken.
+/// One figure, with additional ones that were taken with it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) value: f64,
@@ -57,7 +57,7 @@ impl Sample {
         Sample { value, beside: Vec::new() }
     }
 
-    /// Nanoseconds for each of so many operations.
+    /// Makes a sample of the nanoseconds per operation.
     pub(crate) fn ns_each(elapsed: Duration, operations: usize) -> Sample {
         Sample::of(ns_each(elapsed, operations))
     }
@@ -72,10 +72,10 @@ pub(crate) fn ns_each(elapsed: Duration, operations: usize) -> f64 {
     elapsed.as_nanos() as f64 / operations as f64
 }
 
-/// The result of taking one sample; the error says why there is none.
+/// The result of taking one sample, or the reason why it could not be taken.
 pub(crate) type Taken = Result<Sample, String>;
 
-/// One that takes part in a measure.
+/// A participant in a measure.
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     take: Box<dyn Fn(Mode) -> Taken>,
@@ -86,7 +86,7 @@ impl Contender {
         Contender { name, take: Box::new(move |mode| Ok(take(mode))) }
     }
 
-    /// One that this machine may be unable to measure.
+    /// Makes a contender that this machine may be unable to measure.
     pub(crate) fn fallible(
         name: &'static str,
         take: impl Fn(Mode) -> Taken + 'static,
@@ -95,7 +95,7 @@ impl Contender {
     }
 }
 
-/// What is measured, of whom, and what is wanted.
+/// A measure: its description, contenders and targets.
 pub(crate) struct Measure {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
@@ -118,13 +118,13 @@ impl Figures {
         median(self.samples.iter().map(|sample| sample.value))
     }
 
-    /// The lowest and the highest sample.
+    /// Returns the lowest and the highest sample.
     pub(crate) fn spread(&self) -> Option<(f64, f64)> {
         let values = || self.samples.iter().map(|sample| sample.value);
         Some((values().reduce(f64::min)?, values().reduce(f64::max)?))
     }
 
-    /// The names of the columns beside the main one, in the order they were noted.
+    /// Returns the names of the additional columns, in the order in which they were added.
     pub(crate) fn columns(&self) -> Vec<&'static str> {
         let noted = self.samples.first().map(|sample| sample.beside.as_slice());
         noted.unwrap_or_default().iter().map(|(name, _)| *name).collect()
@@ -136,7 +136,8 @@ impl Figures {
     }
 }
 
-/// Takes the samples: A B C A B C …, so that a slow minute of the machine meets all of them.
+/// Takes the samples in turns, A B C A B C …, so that a slow minute of the machine affects all
+/// contenders.
 pub(crate) fn take_turns(measure: &Measure, mode: Mode) -> Vec<Figures> {
     let mut figures: Vec<Figures> = measure
         .contenders

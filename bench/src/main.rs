@@ -1,4 +1,4 @@
-//! Measures tiffany beside its peers, in one run, through its public API with default features.
+//! Measures tiffany and its peers in one run, through tiffany's public API with default features.
 
 mod counting_alloc;
 mod dice;
@@ -34,15 +34,15 @@ enum Format {
     Json,
 }
 
-/// What it means that a figure cannot be had on this machine.
+/// What to do if a figure cannot be measured on this machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     IsFine,
-    /// Durable runs need no more than a disk.
+    /// Fail, because durable runs need only a disk.
     Fails,
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 struct Asked<'a> {
     mode: Mode,
     format: Format,
@@ -122,7 +122,7 @@ fn read_arguments<'a>(args: &[&'a str]) -> Result<Asked<'a>, String> {
     Ok(asked)
 }
 
-/// Takes what is asked for.
+/// Takes the requested measures, and prints them.
 fn take(asked: &Asked<'_>, measures: Vec<Measure>, missing: Missing) -> ExitCode {
     let known = names(&measures);
     if let Some(name) = asked.measures.iter().find(|name| !known.contains(name)) {
@@ -150,7 +150,7 @@ fn take(asked: &Asked<'_>, measures: Vec<Measure>, missing: Missing) -> ExitCode
         }
         match asked.format {
             Format::Json => println!("{}", report::json(&measure, &figures)),
-            // A short run has no figures worth a look: it only shows that all contenders still work.
+            // The figures of a short run mean nothing; it only shows that all contenders work.
             Format::Table if asked.mode == Mode::Quick => {
                 println!("{}", report::worked(&measure, &figures))
             }

@@ -1,15 +1,17 @@
-//! Shows figures: a table for people, a JSON object a line for programs.
+//! Formats figures: as a table for people, or as one JSON object per line for programs.
 
 use std::fmt::Write as _;
 
 use crate::harness::{Better, Figures, Measure, Target};
 
-/// Floors show what the machine can do without a runtime, so no runtime is compared to them.
+/// The contenders that are floors. They show what the machine can do without a runtime, so runtimes
+/// are not compared with them.
 const FLOORS: [&str; 2] = ["bare", "raw"];
 
 const OURS: &str = "tiffany";
 
-/// One object: `{"measure":…,"unit":…,"better":…,"tiffany":…,"peers":{…},"spread":{…},…}`.
+/// Formats a measure as one object:
+/// `{"measure":…,"unit":…,"better":…,"tiffany":…,"peers":{…},"spread":{…},…}`.
 pub(crate) fn json(measure: &Measure, figures: &[Figures]) -> String {
     let better = match measure.better {
         Better::Lower => "lower",
@@ -55,7 +57,7 @@ fn number(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map_or("null".into(), |value| format!("{value:.3}"))
 }
 
-/// Every column that some contender has, in order of appearance.
+/// Returns the names of all additional columns, in order of appearance.
 fn columns(figures: &[Figures]) -> Vec<&'static str> {
     let mut columns = Vec::new();
     for column in figures.iter().flat_map(Figures::columns) {
@@ -66,7 +68,7 @@ fn columns(figures: &[Figures]) -> Vec<&'static str> {
     columns
 }
 
-/// Who took part in a measure, without figures.
+/// Lists the contenders of a measure that worked, without figures.
 pub(crate) fn worked(measure: &Measure, figures: &[Figures]) -> String {
     let (there, missing): (Vec<&Figures>, Vec<&Figures>) =
         figures.iter().partition(|figures| figures.median().is_some());
@@ -81,7 +83,8 @@ pub(crate) fn worked(measure: &Measure, figures: &[Figures]) -> String {
     }
 }
 
-/// A small table: median, spread, ratio to tiffany, and the columns beside; then the targets.
+/// Formats a table of median, spread, ratio to tiffany and additional columns, followed by the
+/// targets.
 pub(crate) fn table(measure: &Measure, figures: &[Figures]) -> String {
     let better = match measure.better {
         Better::Lower => "lower is better",
@@ -124,7 +127,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// A target in words, with whether it is reached.
+/// Describes a target, and whether it is reached.
 fn verdict(target: Target, better: Better, figures: &[Figures]) -> String {
     let of = |name: &str| figures.iter().find(|figures| figures.name == name);
     let (ours, bound) = (of(OURS), if better == Better::Lower { "at most" } else { "at least" });

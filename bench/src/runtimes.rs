@@ -1,5 +1,5 @@
-//! Starts each runtime with a root, which is a task of its own in all of them: a future given to
-//! `block_on` is polled in other ways than a task, and tiffany has none.
+//! Starts each runtime with a root that is a task of its own in all of them. A future given to
+//! `block_on` is polled in other ways than a task, and tiffany has no `block_on`.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -17,7 +17,8 @@ where
     tiffany::run(root).expect("the run ends well")
 }
 
-/// A run's tasks all end in tiffany; these are ended by hand once the measure is over.
+/// Cancels tasks that are left after a measure, because a run in tiffany waits for all of its
+/// tasks.
 pub(crate) async fn cancel_all<T>(tasks: &[tiffany::Task<T>]) {
     for task in tasks {
         tiffany::cancel(task).await;
@@ -35,7 +36,7 @@ where
     runtime.block_on(async { tokio::spawn(root).await.expect("the root ends well") })
 }
 
-/// Runs a root in a new local executor of smol, with its reactor.
+/// Runs a root in a new local smol executor with its reactor.
 pub(crate) fn smol<F, M>(make_root: M) -> F::Output
 where
     F: Future + 'static,
@@ -58,13 +59,14 @@ where
     runtime.block_on(async { monoio::spawn(root).await })
 }
 
-/// Lets all others of a monoio runtime run. A task that wakes itself goes to the front of monoio's queue
-/// and runs again at once; one that waits for a new task comes after all that were ready.
+/// Lets all other tasks of a monoio runtime run. A task that wakes itself moves to the front of
+/// monoio's queue and runs again at once; one that waits for a new task runs after all that were
+/// ready.
 pub(crate) async fn monoio_others_first() {
     monoio::spawn(async {}).await;
 }
 
-/// Wakes its own task and waits once. For monoio, which has no such thing of its own, and for bare
+/// Wakes its own task and waits once. This serves monoio, which has no yield of its own, and bare
 /// loops.
 pub(crate) async fn yield_by_waking() {
     let yielded = Cell::new(false);

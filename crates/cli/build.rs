@@ -1,7 +1,9 @@
-//! Gives the program its build id, `TIFFANY_BUILD`: the commit of the checkout it is built from. It reads the files of
-//! the repository and needs no `git`; whatever it doesn't find, the build goes on, and the id is `unknown`.
+//! Sets the program's build id, `TIFFANY_BUILD`: the commit of the checkout that it is built from.
+//! It reads the repository's files and doesn't need `git`. If a file is missing, the id is
+//! `unknown` and the build continues.
 //!
-//! Only optimised builds have it: in the others, each commit would build the commands and all that depends on them again.
+//! Only optimised builds have an id: in others, each commit would rebuild the commands and
+//! everything that depends on them.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -19,7 +21,7 @@ fn main() {
     println!("cargo::rustc-env=TIFFANY_BUILD={}", id.unwrap_or_else(|| "unknown".into()));
 }
 
-/// The first letters of the commit that is checked out.
+/// Returns the first letters of the commit that is checked out.
 fn commit() -> Option<String> {
     let home = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
     let entry = home.ancestors().map(|dir| dir.join(".git")).find(|entry| entry.exists())?;
@@ -32,7 +34,7 @@ fn commit() -> Option<String> {
     (id.len() >= 40 && is_plain(&id)).then(|| id[..12].to_string())
 }
 
-/// The directory of a repository. In another working tree of it, `.git` is a file that names the directory.
+/// Returns the directory of a repository. In a linked working tree, `.git` is a file that names it.
 fn git_dir(entry: &Path) -> Option<PathBuf> {
     if entry.is_dir() {
         return Some(entry.to_path_buf());
@@ -41,7 +43,7 @@ fn git_dir(entry: &Path) -> Option<PathBuf> {
     Some(entry.parent()?.join(text.strip_prefix("gitdir: ")?))
 }
 
-/// The commit of a branch, which has a file of its own or a line in `packed-refs`.
+/// Returns the commit of a branch, which is in a file of its own or in a line of `packed-refs`.
 fn branch(git: &Path, name: &str) -> Option<String> {
     let common = fs::read_to_string(git.join("commondir")).ok();
     let common = common.map_or_else(|| git.to_path_buf(), |dir| git.join(dir.trim()));
@@ -53,7 +55,7 @@ fn branch(git: &Path, name: &str) -> Option<String> {
     lines.find(|(_, branch)| *branch == name).map(|(id, _)| id.to_string())
 }
 
-/// The text of a file. When it changes, this runs again.
+/// Reads a file, and runs the build script again when it changes.
 fn watched(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     println!("cargo::rerun-if-changed={}", file.display());

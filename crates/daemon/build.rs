@@ -1,4 +1,5 @@
-//! Lists the files of the dashboard in `assets/`, which are built elsewhere and kept in the repository, so that all of them are embedded.
+//! Lists the files in `assets/` so that the program embeds all of them. The dashboard is built
+//! elsewhere; its output is kept in the repository.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -17,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    // The order of a directory is anybody's.
+    // The operating system returns directory entries in any order.
     names.sort();
     let mut table = String::from("&[");
     for name in names {

@@ -1,4 +1,5 @@
-//! Tests of this crate have an interpreter inside, whose library they find where Python has it. The wheel has none: it is loaded by one.
+//! Links the interpreter's library, which is found where Python has it. Only tests of this crate
+//! need it, because they embed an interpreter; the wheel is loaded by one.
 
 fn main() {
     println!("cargo:rerun-if-env-changed=PYO3_BUILD_EXTENSION_MODULE");

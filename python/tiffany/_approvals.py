@@ -33,7 +33,7 @@ class Approval:
         why = f": {self.why}" if self.why else ""
         raise RejectedError(
             f"{self.by} said `{self.choice}`{why} [TFY0184]; "
-            "see by `show` who said so and why; change what was asked for, and ask again"
+            "see with `show` who decided and why; change the request, and ask again"
         )
 
 

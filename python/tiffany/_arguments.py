@@ -48,7 +48,7 @@ def check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
     for name in given:
         if name not in names:
             near = difflib.get_close_matches(name, names)
-            # Of those that are near, the one that begins alike.
+            # Of the similar names, the one with the longest common prefix.
             near.sort(key=lambda other: other[:2] != name[:2])
             step = f"did you mean `{near[0]}`?" if near else f"it takes {', '.join(names)}"
             raise bad(f"{what} takes no `{name}`", step)
@@ -80,11 +80,11 @@ def check_no_running_loop(
     """Raises an error if an event loop runs on this thread, because this call would block it.
     Inside a task the error is a different one.
     """
-    # Programs without asyncio do not pay for it.
+    # Programs without asyncio don't import it.
     events = sys.modules.get("asyncio.events")
     if events is not None and events._get_running_loop() is not None and not _core._is_looping():
         raise RunningLoopError(
-            f"{what} was called inside a running event loop, which would stand still until the run has finished "
+            f"{what} was called inside a running event loop, which would be blocked until the run has finished "
             f"[TFY0223]; {instead}"
         )
 

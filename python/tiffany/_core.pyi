@@ -412,7 +412,7 @@ def spawn(
 ) -> Spawn[_A]: ...
 def wait(waitable: _Awaited[_A]) -> Wait[_A]: ...
 
-# What calls return.
+# Objects that calls return.
 @final
 class Task(Generic[_T_co]):
     @property
@@ -866,13 +866,13 @@ def codec_unplug(codec: object) -> bool:
     """Removes such an object. Returns whether it had been added."""
 
 def _command_line(arguments: Sequence[str], host: object) -> int:
-    """Does what the arguments say, and gives the exit code."""
+    """Runs the command in the arguments, and returns the exit code."""
 
 def _show_unraisable(error: BaseException, object: object) -> None:
-    """Shows an exception that nobody can catch."""
+    """Prints an exception that cannot be caught."""
 
 def _on_signal(number: int, frame: FrameType | None = None) -> None:
-    """What sees to Ctrl-C while a loop runs."""
+    """The signal handler while a loop runs."""
 
 # pyos.
 class _PyosCall:

@@ -112,7 +112,7 @@ class Backoff:
         if number("`factor` of a Backoff", self.factor) < 0:
             raise bad(f"`factor` of a Backoff is 0 or more, not {self.factor!r}")
         if not 0 <= number("`jitter` of a Backoff", self.jitter) <= 1:
-            raise bad(f"`jitter` of a Backoff is a part, from 0 to 1, not {self.jitter!r}")
+            raise bad(f"`jitter` of a Backoff is a fraction from 0 to 1, not {self.jitter!r}")
 
 
 def paused_run(parts: tuple[str, str, str]) -> Paused:

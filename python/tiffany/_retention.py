@@ -56,7 +56,7 @@ class Retention:
                     f"`only` of a Retention has no {word!r}",
                     'runs are "completed", "failed" or "cancelled"',
                 )
-        # In one order and each once, so that rules that mean the same are equal.
+        # Sorted and without duplicates, so that equivalent rules are equal.
         object.__setattr__(self, "only", tuple(word for word in _OUTCOMES if word in only))
 
 

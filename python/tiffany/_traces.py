@@ -10,14 +10,15 @@ import traceback
 from types import TracebackType
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-#: Code that is not the program's own: that of Python, and of what is installed.
+#: Code that is not the program's own: Python itself, and installed packages.
 _OTHERS = tuple(
     os.path.abspath(path) + os.sep
     for path in {
         sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
     }
 )
-#: So many frames are told: the first few say who asked, the others where it happened.
+#: The number of frames in the message: the first few show the caller, the others the place of the
+#: error.
 _FIRST, _LAST = 4, 12
 
 

@@ -137,7 +137,8 @@ create_group = CreateGroup
 join_group = JoinGroup
 patched = Patched
 if _typing.TYPE_CHECKING:
-    # For a checker, what follows `await continue_as(...)` is never reached; of a class it would not believe that.
+    # `NoReturn` lets type checkers treat code after `await continue_as(...)` as unreachable, which
+    # a class cannot express.
     async def continue_as(*args: _typing.Any, **kwargs: _typing.Any) -> _typing.NoReturn: ...
 else:
     continue_as = ContinueAs

@@ -419,7 +419,7 @@ class RunRemovedError(TiffanyError):
 
 
 class RunCompactedError(TiffanyError):
-    """The run was compacted: only its beginning and its end are left."""
+    """The run was compacted: only its input and its outcome are left."""
 
     code = "TFY0131"
 
@@ -785,7 +785,7 @@ def of_code(code: str) -> type[TiffanyError]:
         body = {
             "code": code,
             "__module__": cls.__module__,
-            # The log finds the class by this name.
+            # The log refers to the class by this name.
             "__qualname__": f"{cls.__qualname__}.{code}",
             "__doc__": cls.__doc__,
             "__reduce__": _reduce,

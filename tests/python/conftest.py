@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import functools
 import gc
+import itertools
 import os
 import sys
 from collections.abc import Generator, Iterator
@@ -15,6 +16,9 @@ import pytest
 
 collect_ignore_glob = ["programs/*"]
 """They are run by tests, as processes of their own."""
+
+#: The variable that names the directory in which processes that divide the tests claim test files.
+CLAIMS = "TIFFANY_TEST_CLAIMS"
 
 #: So long a test may take before the process ends with the stacks of all threads.
 TIMEOUT_SECONDS = 120
@@ -30,21 +34,27 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Skips the test files that another process runs, without a report."""
-    return None if _is_ours(item.path) else True
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Runs only the tests of this process, if several processes divide the tests."""
+    if CLAIMS not in os.environ or session.testsfailed or session.config.option.collectonly:
+        return None
+    ours = (item for item in session.items if _is_ours(item.path))
+    # pytest tears down what the following test does not need, so it has to be one that runs here.
+    for item, following in itertools.pairwise(itertools.chain(ours, [None])):
+        assert item is not None
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+    return True
 
 
 @functools.cache
 def _is_ours(file: Path) -> bool:
-    """Whether this process runs a test file. With ``TIFFANY_TEST_CLAIMS``, several processes run the
-    tests at the same time, and each file belongs to the first one that claims it in that directory.
-    """
-    claims = os.environ.get("TIFFANY_TEST_CLAIMS")
-    if claims is None:
-        return True
+    """Whether this process runs a test file: each belongs to the first process that claims it."""
     try:
-        (Path(claims) / str(file).replace("/", "_")).touch(exist_ok=False)
+        (Path(os.environ[CLAIMS]) / str(file).replace("/", "_")).touch(exist_ok=False)
     except FileExistsError:
         return False
     return True

@@ -219,7 +219,7 @@ def test_the_command_submits_lists_decides_and_denies(tmp_path: Path) -> None:
     assert ended.code == 1 and "TFY0186" in ended.err, ended
     [decision] = json.loads(home.run(*log, "show", "r-3", "--json").ok())["decisions"]
     assert decision["answer"]["choice"] == "none", decision
-    assert decision["answer"]["why"].startswith("nobody was there to ask"), decision
+    assert decision["answer"]["why"].startswith("no person could be asked"), decision
     watched = home.run(*log, "watch", "r-2").ok()
     assert watched.endswith('"40 EUR"\n')
     assert "by Ada (uid" in home.run(*log, "show", "r-2").ok()
@@ -244,8 +244,8 @@ def test_a_program_that_asks_where_nobody_is_there_is_denied_and_ends(
     with home.start("run", *log, "app.py", typed="") as denied:
         ended = denied.end()
     assert ended.code == 1, ended
-    assert ended.out.startswith("none by ") and "nobody was there to ask" in ended.out, ended
-    assert "denied, as nobody is there to ask: Refund 40 EUR?" in ended.err, ended
+    assert ended.out.startswith("none by ") and "no person could be asked" in ended.out, ended
+    assert "denied, because no person can be asked: Refund 40 EUR?" in ended.err, ended
     assert "error[TFY0186]: 1 question of the run denied" in ended.err, ended
     if log:
         shown = home.run("--dir", "log", "show", "r-1").ok()

@@ -244,18 +244,18 @@ def test_a_broken_test_says_what_is_wrong_and_what_helps(home: Home) -> None:
         failed = run_tests(home)
         told = headline(failed)
         assert failed.code == 1
-        assert ("is no " if broken is not None else "there is no golden log") in told, told
+        assert ("is not a " if broken is not None else "there is no golden log") in told, told
         assert "capture the run again with `tiffany replay RUN --capture DIR --force`" in told, told
         assert "--golden-update" not in failed.out, failed.out
-        assert "parted ways" not in failed.out, failed.out
+        assert "and the golden log" not in failed.out, failed.out
         fixture.write_text("")
     fixture.write_text("".join(lines))
     home.write("shop.py", "this is no Python\n")
     told = headline(run_tests(home))
-    assert "cannot be compared" in told and "mend what is told below" in told, told
+    assert "cannot be compared" in told and "correct what is listed below" in told, told
     (home.path / "shop.py").unlink()
     told = headline(run_tests(home))
-    assert "there is no " in told and "bring it back, or name its new place" in told, told
+    assert "there is no " in told and "restore it, or name its new place" in told, told
 
 
 def headline(failed: Ended) -> str:

@@ -83,7 +83,7 @@ def test_the_errors_of_a_hook_are_told() -> None:
     assert caught.value.path == ".x[0]"
     assert "the `encode` of `bad` failed: ZeroDivisionError" in str(caught.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    with pytest.raises(UnreadableError, match=f"gave a `int` and not a `{HERE}:Bad`"):
+    with pytest.raises(UnreadableError, match=f"returned a `int` and not a `{HERE}:Bad`"):
         decode('{"$custom":"bad","value":5}')
     codec.register(Bad, "bad", lambda bad: bad, lambda payload: payload)
     with pytest.raises(NotSerializableError, match="contains itself"):
@@ -100,12 +100,12 @@ def test_the_errors_of_a_hook_are_told() -> None:
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ((5, "five", repr, repr), "5 is no type"),
+        ((5, "five", repr, repr), "5 is not a type"),
         ((int, "int", repr, repr), "is written as it is in JSON"),
         ((type(None), "none", repr, repr), "is written as it is in JSON"),
-        ((Money, "", repr, repr), "is no name"),
-        ((Money, "a:b", repr, repr), "is no name"),
-        ((Money, "$a", repr, repr), "is no name"),
+        ((Money, "", repr, repr), "is not a name"),
+        ((Money, "a:b", repr, repr), "is not a name"),
+        ((Money, "$a", repr, repr), "is not a name"),
         ((Money, "cents", 5, repr), "`encode` for `cents` cannot be called"),
         ((Money, "cents", repr, None), "`decode` for `cents` cannot be called"),
         ((Dollars, "cents", repr, repr), f"the name `cents` is taken by `{HERE}:Money`"),
@@ -146,7 +146,7 @@ def test_a_type_may_be_given_another_name() -> None:
     codec.register(Moved, "before", lambda _: 0, lambda _: Moved())
     codec.register(Moved, "after", lambda _: 0, lambda _: Moved())
     assert encode(Moved()) == '{"$custom":"after","value":0}'
-    with pytest.raises(UnreadableError, match="nobody here reads the type `before`"):
+    with pytest.raises(UnreadableError, match="no codec is registered for the type `before`"):
         decode('{"$custom":"before","value":0}')
 
 
@@ -212,7 +212,7 @@ def test_a_plugged_codec_is_asked_first(plugged: Complexes) -> None:
         UnreadableError, match=f"the `decode` of `{HERE}:Complexes` failed: KeyError"
     ):
         decode('{"$custom":"builtins:type","value":"float"}')
-    with pytest.raises(UnreadableError, match="nobody here reads the type `other`"):
+    with pytest.raises(UnreadableError, match="no codec is registered for the type `other`"):
         decode('{"$custom":"other","value":1}')
 
 
@@ -295,7 +295,7 @@ def test_a_model_that_changed_is_an_error_or_has_defaults() -> None:
         decode(model("Address"))
     with pytest.raises(UnreadableError, match=f"`{HERE}:Address` has no field `zip`"):
         decode(model("Address", '"street":"a"', '"zip":1'))
-    with pytest.raises(UnreadableError, match="is no pydantic model any more"):
+    with pytest.raises(UnreadableError, match="is not a pydantic model any more"):
         decode(model("Money"))
     text = model("User", '"name":"a"', '"home":null')
     assert decode(text).tags == set()

@@ -148,7 +148,7 @@ def test_a_signal_leaves_the_run_as_it_is(home: Home, number: int, code: int) ->
         ended = started.end()
     assert (ended.code, ended.out) == (code, "")
     if number == signal.SIGINT:
-        assert ended.err == "interrupted; run 'order-1' goes on when it is started again\n"
+        assert ended.err == "interrupted; run 'order-1' continues when it is started again\n"
     assert types(home, "order-1")[-1] == "ShutdownMarker"
     assert home.run(*command).ok() == "finally\ncharge 4200\ntea: 4200 paid\n"
 
@@ -159,7 +159,7 @@ def test_a_second_one_does_not_wait_for_a_step(home: Home) -> None:
         started.signal(signal.SIGINT)
         assert started.process.stderr is not None
         assert "interrupted" in started.process.stderr.readline()
-        assert "still at work" in started.process.stderr.readline()
+        assert "still running" in started.process.stderr.readline()
         started.signal(signal.SIGINT)
         ended = started.end()
     assert ended.code == 130

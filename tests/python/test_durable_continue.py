@@ -168,8 +168,8 @@ def test_what_is_refused_leaves_the_run_as_it_was(tmp_path: Path) -> None:
     limit, names, codes = run(refused(1), wal=tmp_path, id="refused-1")
     assert (limit, names) == (2, ("a", "b"))
     assert codes[:3] == ["TFY0032", "TFY0032", "TFY0034"]
-    assert "task 2" in codes[3] and "is not over" in codes[3]
-    assert "task 3 is not the root, and only that can begin anew" in codes[4]
+    assert "task 2" in codes[3] and "is not finished" in codes[3]
+    assert "task 3 is not the root, and only the root can call `continue_as`" in codes[4]
 
 
 def test_a_run_that_is_not_durable_cannot_begin_anew() -> None:

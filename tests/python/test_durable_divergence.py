@@ -55,7 +55,7 @@ def edit(path: Path, body: str) -> None:
 
 CASES = [
     ("yield a(1)", "yield b(1)", "renamed", "yield b(1)"),
-    ("yield a(1)", "yield a(2)", "what the call is given changed", "yield a(2)"),
+    ("yield a(1)", "yield a(2)", "the input of the call changed", "yield a(2)"),
     ("yield a(1); yield b(2)", "yield b(2); yield a(1)", "changed places", "yield b(2)"),
     ("yield a(1); yield b(2)", "yield b(2)", "removed", "yield b(2)"),
     ("yield a(1)", "yield b(7); yield a(1)", "added", "yield b(7)"),

@@ -253,7 +253,7 @@ def test_workflows_have_names_and_any_parameters(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_a_workflow() -> None:
-    with pytest.raises(BadArgumentError, match="is no workflow"):
+    with pytest.raises(BadArgumentError, match="is not a workflow"):
         workflow(len)
 
     def other() -> Any:

@@ -300,7 +300,7 @@ def test_what_a_state_machine_cannot_want(tmp_path: Path) -> None:
     with Runtime(wal=tmp_path) as runtime:
         with pytest.raises(NotACallError, match="cannot want `Spawn`"):
             runtime.wait(runtime.submit(Wrong, "spawn", id="a"))
-        with pytest.raises(NotACallError, match=r"`wrong.wants` gave 'sleep'; it gives a call"):
+        with pytest.raises(NotACallError, match=r"`wrong.wants` returned 'sleep'; return a call"):
             runtime.wait(runtime.submit(Wrong, "text", id="b"))
         with pytest.raises(ZeroDivisionError):
             runtime.wait(runtime.submit(Wrong, "raises", id="c"))
@@ -309,7 +309,7 @@ def test_what_a_state_machine_cannot_want(tmp_path: Path) -> None:
 
 
 def test_what_is_no_state_machine(tmp_path: Path) -> None:
-    with pytest.raises(BadArgumentError, match="is no dataclass"):
+    with pytest.raises(BadArgumentError, match="is not a dataclass"):
         state_machine(int)
 
     @dataclass

@@ -385,7 +385,7 @@ def beating() -> Any:
 
 def test_a_heartbeat_is_wanted(run: Any) -> None:
     one, error = run(beating())
-    assert one == "done" and "gave no sign" in error
+    assert one == "done" and "sent no heartbeat" in error
 
 
 @step(retries=1, backoff=0)
@@ -499,8 +499,8 @@ def generator_function() -> Any:
         ({"db": len}, len, 'kind is "transactional"'),
         ({"kind": "transactional", "db": len}, on_loop.function, "a plain function"),
         ({"kind": "transactional", "db": len}, lambda: 1, "no parameter for the connection"),
-        ({}, generator_function, "makes calls of its own"),
-        ({}, 7, "is no step"),
+        ({}, generator_function, "which makes calls"),
+        ({}, 7, "is not a step"),
     ],
 )
 def test_options_without_meaning(options: Any, function: Any, text: str) -> None:

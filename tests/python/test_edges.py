@@ -292,7 +292,7 @@ def test_a_workflow_may_be_under_a_decorator(tmp_path: Path) -> None:
         assert runtime.run(decorated(2), id="b") == 3
         with pytest.raises(tiffany.errors.BadArgumentError, match=r"put @tiffany\.workflow above"):
             runtime.submit(bare, 1, id="c")
-    with pytest.raises(tiffany.errors.BadArgumentError, match="is no workflow"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="is not a workflow"):
         workflow(counted(lambda: 1))
 
 

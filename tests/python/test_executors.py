@@ -255,7 +255,7 @@ async def coroutine() -> None: ...
         ((), "lacks the function"),
         ((None,), "lacks the function"),
         ((3,), "`int` cannot be called"),
-        ((coroutine,), "give what it gives to `Aio`"),
+        ((coroutine,), "pass the coroutine that it returns to `Aio`"),
     ],
 )
 @pytest.mark.parametrize("call", [InThread, InProcess])

@@ -113,7 +113,7 @@ def test_effects_of_its_own_are_refused_until_they_are_allowed(
     with pytest.raises(RunOverError):
         runtime.allow(allowed, "post")
     asking = runtime.submit(asks, id="asks-1")
-    with pytest.raises(BadArgumentError, match="is no fork"):
+    with pytest.raises(BadArgumentError, match="is not a fork"):
         runtime.allow(asking, "mail")
 
 

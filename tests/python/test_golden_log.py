@@ -81,7 +81,7 @@ def test_code_that_comes_to_another_end_is_shown(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     BONUS.append(1)
     with pytest.raises(
-        tiffany.errors.GoldenLogError, match="now comes to the value 7, and came to the"
+        tiffany.errors.GoldenLogError, match="now ends with the value 7, and ended with the"
     ):
         GoldenLog(path)(order("tea", 2))
 
@@ -94,7 +94,7 @@ def test_another_input_is_not_what_was_recorded(tmp_path: Path) -> None:
 
 def test_without_a_log_the_error_says_how_to_record_one(tmp_path: Path) -> None:
     with pytest.raises(
-        tiffany.errors.GoldenLogError, match="record it anew, by `pytest --golden-update`"
+        tiffany.errors.GoldenLogError, match="record it again with `pytest --golden-update`"
     ):
         GoldenLog(tmp_path / "none.wal")(order("tea"))
 
@@ -109,7 +109,7 @@ def test_a_damaged_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(tiffany.errors.GoldenLogError, match="has no end"):
         GoldenLog(path)(order("tea", 2))
     path.write_bytes(b"")
-    with pytest.raises(tiffany.errors.GoldenLogError, match="is no log"):
+    with pytest.raises(tiffany.errors.GoldenLogError, match="is not a log"):
         GoldenLog(path)(order("tea", 2))
 
 
@@ -219,4 +219,4 @@ def test_the_fixture_records_and_compares(pytester: pytest.Pytester) -> None:
         patch.setenv("ROUNDS", "3")
         parted = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     parted.assert_outcomes(failed=2)
-    parted.stdout.fnmatch_lines(["*GoldenLogError: the code and the golden log*have parted ways*"])
+    parted.stdout.fnmatch_lines(["*GoldenLogError: the code and the golden log*differ*"])

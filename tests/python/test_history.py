@@ -377,7 +377,7 @@ def test_try_tells_what_a_run_would_do_next(wal: Path, monkeypatch: pytest.Monke
         "else:",
         "    ...  # the old code",
     ]
-    with pytest.raises(RunOverError, match=r"is over.*TFY0042"):
+    with pytest.raises(RunOverError, match=r"is finished.*TFY0042"):
         try_("over", wal=wal)
     assert before == NOTES
 

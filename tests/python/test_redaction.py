@@ -181,7 +181,7 @@ def test_names_with_secrets_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rules", "error", "part"),
     [
-        (["hide password"], tiffany.errors.BadRuleError, "`hide` is no kind of rule"),
+        (["hide password"], tiffany.errors.BadRuleError, "`hide` is not a kind of rule"),
         (["field a..b"], tiffany.errors.BadRuleError, "a name between its points is empty"),
         (["pattern ("], tiffany.errors.BadPatternError, "unclosed group"),
         (["pattern (?=a)"], tiffany.errors.BadPatternError, "look-around"),

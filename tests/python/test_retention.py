@@ -451,8 +451,8 @@ def test_what_is_wrong_with_a_call_is_named(runtime: Runtime) -> None:
         (lambda: given.prune(), "no rule.*write prune"),
         (lambda: given.prune([Retention()]), "is a Retention, not"),
         (lambda: given.prune(Retention(), dry_run=3), "`dry_run` is True or False, not 3"),
-        (lambda: given.remove(3), "is no run; give a Run"),
-        (lambda: given.compact(["a"]), "is no run; give a Run"),
+        (lambda: given.remove(3), "is not a run; give a Run"),
+        (lambda: given.compact(["a"]), "is not a run; give a Run"),
     ]
     for call, message in calls:
         with pytest.raises(BadArgumentError, match=message):

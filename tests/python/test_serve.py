@@ -126,7 +126,7 @@ def test_who_submits_a_wrong_input_is_told_once_what_the_function_takes(tmp_path
     with served(home) as daemon:
         daemon.line()
         for given, what in [
-            ("40", "40 is no object with the names of its parameters"),
+            ("40", "40 is not an object with the names of its parameters"),
             ('{"thing": "tea"}', "`item` is not in it, it has no parameter `thing`"),
             ('["tea", 1, 2]', "too many positional arguments"),
         ]:

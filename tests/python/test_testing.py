@@ -281,7 +281,7 @@ def test_handlers_of_the_program_come_first() -> None:
 
 def test_what_picks_no_calls_is_refused() -> None:
     scheduler = Scheduler()
-    with pytest.raises(tiffany.errors.BadArgumentError, match="`int` is no class of calls"):
+    with pytest.raises(tiffany.errors.BadArgumentError, match="`int` is not a class of calls"):
         scheduler.answer(int, 3)
     with pytest.raises(tiffany.errors.BadArgumentError, match="`str` picks no calls"):
         scheduler.answer("sleep", 3)  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ def test_a_failure_that_nobody_waited_for_is_shown_with_its_lines(
 
     tiffany.run(main())
     told = capfd.readouterr().err
-    assert "a task failed and nobody waited for it: task 2 `bad`" in told
+    assert "a task failed and no task waited for it: task 2 `bad`" in told
     assert "Traceback (most recent call last)" in told
     assert 'raise ValueError("seen by nobody")' in told
     assert told.index("in bad") < told.index("in deep")

@@ -1,14 +1,15 @@
-//! The dashboard: its checks, its build compared with what is kept in `crates/daemon/assets`, and its tests in a real browser.
+//! Checks the dashboard, compares its build with the files kept in `crates/daemon/assets`, and runs
+//! its tests in a real browser.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{Shop, install_packages, is_installed, python};
 
-/// The oldest Node that builds the page.
+/// The oldest Node version that can build the page.
 const OLDEST_NODE: (u32, u32) = (20, 19);
 
-/// Checks all of it.
+/// Runs all checks of the dashboard.
 pub(crate) fn check(shop: &Shop) -> Result<(), String> {
     install(shop)?;
     shop.step("types of the dashboard", &mut npm(shop, &["run", "check"]))?;
@@ -17,7 +18,8 @@ pub(crate) fn check(shop: &Shop) -> Result<(), String> {
     browser(shop, &[])
 }
 
-/// The tests in a browser; arguments go to node's test runner. With `--measure` the measures of the page at full size, as released.
+/// Runs the tests in a browser; arguments are passed to Node's test runner. With `--measure`,
+/// measures the page at full size in a release build instead.
 pub(crate) fn browse(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     install(shop)?;
     match arguments.split_first() {
@@ -26,7 +28,7 @@ pub(crate) fn browse(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     }
 }
 
-/// Measures the page in front of a daemon that is built as released; arguments go to `e2e/measure.mjs`.
+/// Measures the page with a daemon in a release build; arguments are passed to `e2e/measure.mjs`.
 fn measure(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     install_chromium(shop)?;
     shop.step("the programs that are measured", shop.cargo(PROGRAMS).arg("--release"))?;
@@ -35,7 +37,8 @@ fn measure(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     crate::run(measure.args(arguments).env("TIFFANY_PROGRAM", program))
 }
 
-/// The programs that a browser looks at, with the features that they have in tests.
+/// The arguments for building the programs that the browser needs, with the features that they have
+/// in tests.
 const PROGRAMS: [&str; 9] = [
     "build",
     "--quiet",
@@ -81,7 +84,7 @@ pub(crate) fn npm_in(shop: &Shop, place: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether the machine has a Node that is new enough, and its npm.
+/// Returns whether the machine has npm and a recent enough Node.
 fn has_node() -> bool {
     let new_enough = |version: &str| {
         let mut parts = version.trim().trim_start_matches('v').split('.').map(str::parse);
@@ -107,7 +110,7 @@ pub(crate) fn install_node(shop: &Shop) -> Result<(), String> {
     }
 }
 
-/// Whether what is kept is what the sources give.
+/// Checks that the files kept in the repository equal a new build.
 fn is_fresh(shop: &Shop) -> Result<(), String> {
     let built = shop.root.join("target/dashboard");
     let mut build = npm(shop, &["run", "build", "--", "--emptyOutDir", "--outDir"]);
@@ -120,7 +123,7 @@ fn is_fresh(shop: &Shop) -> Result<(), String> {
     }
 }
 
-/// The files of a directory with their contents, in order.
+/// Reads the files of a directory, in order.
 fn files(dir: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
     let said = |error: std::io::Error| format!("{}: {error}", dir.display());
     let mut all = Vec::new();

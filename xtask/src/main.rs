@@ -1,4 +1,4 @@
-//! The menu of this repository: `cargo xtask` lists what one does here, `cargo xtask NAME` does it.
+//! The commands of this repository: `cargo xtask` lists them, `cargo xtask NAME` runs one.
 
 mod dashboard;
 mod modules;
@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// One thing one does here.
+/// A command.
 struct Chore {
     name: &'static str,
     what: &'static str,
     run: fn(&Shop, &[String]) -> Result<(), String>,
 }
 
-/// A step of a test that takes longer hangs.
+/// The maximum duration of one step of a test. A step that takes longer counts as hanging.
 const MAX_STEP: Duration = Duration::from_secs(40 * 60);
 
 const CHORES: &[Chore] = &[
@@ -136,10 +136,10 @@ fn menu() {
     }
 }
 
-/// The repository and its tools.
+/// The repository, and how its tools are run.
 struct Shop {
     root: PathBuf,
-    /// How long a step may take.
+    /// The maximum duration of a step.
     longest: Duration,
 }
 
@@ -156,7 +156,8 @@ impl Shop {
         command
     }
 
-    /// Runs a step of a chore, with a headline and the time it took. One that comes to no end is ended, and named.
+    /// Runs a step of a command, and prints a headline and the time it took. A step that takes too
+    /// long is killed and named.
     fn step(&self, title: &str, command: &mut Command) -> Result<(), String> {
         println!("\n── {title}");
         let start = Instant::now();
@@ -182,14 +183,14 @@ impl Shop {
         Ok(())
     }
 
-    /// A program that cargo has built for tests.
+    /// Makes a command for a program that cargo has built for tests.
     fn built(&self, name: &str) -> Command {
         let mut command = Command::new(self.target().join("debug").join(name));
         command.current_dir(&self.root);
         command
     }
 
-    /// The directory of cargo.
+    /// Returns cargo's target directory.
     fn target(&self) -> PathBuf {
         match std::env::var_os("CARGO_TARGET_DIR") {
             Some(target) => self.root.join(target),
@@ -201,7 +202,7 @@ impl Shop {
         self.root.join("docs/src/rows.md")
     }
 
-    /// The names of the examples of the crate `tiffany`.
+    /// Returns the names of the examples of the crate `tiffany`.
     fn examples(&self) -> Result<Vec<String>, String> {
         let folder = self.root.join("crates/runtime/examples");
         let entries = std::fs::read_dir(&folder).map_err(|error| error.to_string())?;
@@ -217,8 +218,9 @@ impl Shop {
     }
 }
 
-/// Takes away what `cargo run` tells this program of itself. There are build scripts that look at it (`ring` has one): what was
-/// built by hand would be built again from here, and the other way round.
+/// Removes the variables that `cargo run` sets for this program. Some build scripts depend on them
+/// (that of `ring` does), so that a build by hand and a build from here would each invalidate the
+/// other.
 fn forget_cargo(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -244,7 +246,7 @@ fn rows(shop: &Shop, _: &[String]) -> Result<(), String> {
     no_gaps(&rows)
 }
 
-/// Every clause of the specification has its test, or is known to have none yet.
+/// Fails if a clause of the specification has no test and is not listed as untested.
 fn no_gaps(rows: &rows::Rows) -> Result<(), String> {
     match rows.gaps.is_empty() {
         true => Ok(()),
@@ -270,9 +272,10 @@ fn modules(shop: &Shop, crates: &[String]) -> Result<(), String> {
 fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     python::install(shop)?;
     shop.step("format", &mut shop.cargo(["fmt", "--all", "--check"]))?;
+    python::style(shop)?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     shop.step("lints", &mut shop.cargo(clippy))?;
-    // The workspace builds the crate with its command line, most programs without.
+    // The workspace builds the crate with its command line, but most programs use it without.
     let bare = ["clippy", "-p", "tiffany", "--no-default-features", "--", "-D", "warnings"];
     shop.step("lints without features", &mut shop.cargo(bare))?;
     let mut doc = shop.cargo(["doc", "--workspace", "--no-deps"]);
@@ -291,12 +294,12 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     dashboard::check(shop)?;
     typescript::check(shop)?;
     mutations::check(shop, &[])?;
-    // Illegal moves of a task's state are asserted in release builds too.
+    // Illegal state transitions of a task are asserted in release builds too.
     let released = ["test", "--release", "--quiet", "-p", "tiffany-kernel", "--lib"];
     shop.step("the kernel's own tests, as released", &mut shop.cargo(released))?;
     shop.step("documentation tests", &mut shop.cargo(["test", "--workspace", "--doc"]))?;
-    // `cargo run` would choose one crate, whose dependencies have other features than those of the workspace, and build
-    // them again.
+    // `cargo run` would select one crate, whose dependencies have other features than those of the
+    // workspace, and rebuild them.
     let programs = ["build", "--quiet", "--workspace", "--bins", "--examples"];
     shop.step("programs", &mut shop.cargo(programs))?;
     for example in shop.examples()? {
@@ -312,15 +315,16 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The tests of a binary that needs a feature. It is chosen among those of the workspace, not of its crate, so that
-/// dependencies keep the features they have there and are not built again.
+/// Makes a command for the tests of a binary that needs a feature. It selects the binary from the
+/// whole workspace, not from its crate, so that dependencies keep their features and are not
+/// rebuilt.
 fn with_feature(shop: &Shop, feature: &str, binary: &str) -> Command {
     let mut command = shop.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]);
     command.args(["--features", feature, "--test", binary]);
     command
 }
 
-/// The test runner, built from its crate where the machine does not have it.
+/// Builds the test runner from its crate if the machine does not have it.
 fn install_nextest(shop: &Shop) -> Result<(), String> {
     let there = shop.cargo(["nextest", "--version"]).output();
     if there.is_ok_and(|output| output.status.success()) {
@@ -330,7 +334,7 @@ fn install_nextest(shop: &Shop) -> Result<(), String> {
     shop.step("installing the test runner, once", &mut shop.cargo(install))
 }
 
-/// Everything that the tests talk to, installed where the machine does not have it.
+/// Installs all servers that the tests use, if the machine does not have them.
 fn servers(shop: &Shop, _: &[String]) -> Result<(), String> {
     install_postgres(shop)?;
     install_redis(shop)?;
@@ -338,7 +342,7 @@ fn servers(shop: &Shop, _: &[String]) -> Result<(), String> {
     python::servers(shop)
 }
 
-/// The terminal that the tests of `top` sit at.
+/// Installs the terminal in which the tests run `top`.
 fn install_tmux(shop: &Shop) -> Result<(), String> {
     if is_installed("tmux") {
         return Ok(());
@@ -346,13 +350,13 @@ fn install_tmux(shop: &Shop) -> Result<(), String> {
     install_packages(shop, "tmux", &["tmux"])
 }
 
-/// Whether a program is there.
+/// Returns whether a program is in the search path.
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|place| place.join(program).exists())
 }
 
-/// The server that the tests of Redis Streams start.
+/// Installs the server that the tests of Redis Streams start.
 fn install_redis(shop: &Shop) -> Result<(), String> {
     if is_installed("redis-server") {
         return Ok(());
@@ -361,7 +365,8 @@ fn install_redis(shop: &Shop) -> Result<(), String> {
         .map_err(|error| format!("{error}; the tests need `redis-server`"))
 }
 
-/// The server that the tests of `tiffany-postgres` start, from the system's packages where the machine does not have it.
+/// Installs the server that the tests of `tiffany-postgres` start from the system's packages, if
+/// the machine does not have it.
 fn install_postgres(shop: &Shop) -> Result<(), String> {
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -374,7 +379,7 @@ fn install_postgres(shop: &Shop) -> Result<(), String> {
         .map_err(|error| format!("{error}; the tests need `initdb` and `postgres`"))
 }
 
-/// Installs packages of the system, which is Debian or like it.
+/// Installs packages of the system, which must be Debian or a derivative.
 fn install_packages(shop: &Shop, what: &str, packages: &[&str]) -> Result<(), String> {
     let install = ["install", "--yes", "--no-install-recommends"];
     for arguments in [vec!["update"], [&install, packages].concat()] {
@@ -386,12 +391,13 @@ fn install_packages(shop: &Shop, what: &str, packages: &[&str]) -> Result<(), St
     Ok(())
 }
 
-/// ThreadSanitizer holds signals back until the program calls libc to wait, and ours waits without it. And a
-/// process under it takes so long to start that one which is killed again and again comes to no end.
+/// Tests that don't work under ThreadSanitizer. It holds signals back until the program calls libc
+/// to wait, which the runtime does not do. And it slows down the start of a process so much that
+/// one which is killed again and again never finishes.
 const NOT_UNDER_THREAD: &str = "every_signal|a_signal_before|ctrl_c_wakes|killed_at_random_moments";
 
-/// All tests under AddressSanitizer and ThreadSanitizer, which the nightly compiler has. (Simulated threads
-/// have a test of their own and mean nothing to these.)
+/// Runs all tests under AddressSanitizer and ThreadSanitizer, which only the nightly compiler has.
+/// Tests with simulated threads are left out, because the sanitizers can't check them.
 fn sanitize(shop: &Shop, _: &[String]) -> Result<(), String> {
     let suppressions = shop.root.join("xtask/tsan-suppressions.txt");
     for sanitizer in ["address", "thread"] {
@@ -405,7 +411,7 @@ fn sanitize(shop: &Shop, _: &[String]) -> Result<(), String> {
             .args(["--target", "x86_64-unknown-linux-gnu", "--target-dir"])
             .arg(shop.root.join("target").join(format!("sanitize-{sanitizer}")))
             .args(["-E", &format!("not test(/{left_out}/)")])
-            // Unfinished durable coroutines are leaked on purpose, so leaks are no error here.
+            // Unfinished durable coroutines are leaked on purpose, so leaks are not errors here.
             .env("ASAN_OPTIONS", "detect_leaks=0")
             .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()))
             .env(
@@ -417,14 +423,14 @@ fn sanitize(shop: &Shop, _: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Generated workflows on simulated machines, for as long as one likes.
+/// Runs generated workflows on simulated machines for any length of time.
 fn sim(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     let example =
         ["run", "--release", "--quiet", "-p", "tiffany-sim", "--example", "forever", "--"];
     run(shop.cargo(example).args(arguments))
 }
 
-/// Real processes that are killed, as often as one likes; each test says what it checked.
+/// Runs the tests that kill real processes any number of times; each test prints what it checked.
 fn kill(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     let times = match arguments {
         [] => 300,
@@ -442,7 +448,7 @@ fn kill(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Random schedules of senders and reader of the mailbox, for as long as one likes.
+/// Runs random schedules of senders and the reader of the mailbox for any length of time.
 fn race(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     let seconds = arguments.first().map_or("60", String::as_str);
     let test = ["test", "--release", "-p", "tiffany", "--test", "all", "mailbox_schedules::"];

@@ -1,11 +1,12 @@
-//! Which module of a crate needs which other one, and which modules need each other in a circle. It reads the paths in
-//! the sources (`crate::…`, `super::…`, and names that `lib.rs` re-exports); unit tests and comments don't count.
+//! Finds the dependencies between the modules of a crate, and cycles of them. It reads the paths in
+//! the sources (`crate::…`, `super::…`, and names that `lib.rs` re-exports); unit tests and
+//! comments don't count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The top-level modules of a crate, each with those that it needs.
+/// The top-level modules of a crate, each with the modules it depends on.
 pub(crate) type Needs = BTreeMap<String, BTreeSet<String>>;
 
 /// Reads the sources below `src`.
@@ -29,7 +30,8 @@ pub(crate) fn needs(src: &Path) -> Needs {
     needs
 }
 
-/// The circles: sets of two or more modules each of which needs all others, directly or not.
+/// Returns the cycles: sets of two or more modules that all depend on each other, directly or
+/// indirectly.
 pub(crate) fn circles(needs: &Needs) -> Vec<BTreeSet<String>> {
     let reach: BTreeMap<&String, BTreeSet<&String>> =
         needs.keys().map(|module| (module, reachable(needs, module))).collect();
@@ -44,7 +46,7 @@ pub(crate) fn circles(needs: &Needs) -> Vec<BTreeSet<String>> {
     circles.into_iter().collect()
 }
 
-/// The modules that a module needs, directly or not.
+/// Returns the modules that a module depends on, directly or indirectly.
 fn reachable<'a>(needs: &'a Needs, from: &str) -> BTreeSet<&'a String> {
     let mut reached = BTreeSet::new();
     let mut left: Vec<&String> = needs[from].iter().collect();
@@ -56,7 +58,7 @@ fn reachable<'a>(needs: &'a Needs, from: &str) -> BTreeSet<&'a String> {
     reached
 }
 
-/// The files below a directory with the paths of their modules.
+/// Returns the source files below a directory, with the paths of their modules.
 fn sources(dir: &Path, module: &[String]) -> Vec<(Vec<String>, PathBuf)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -74,7 +76,7 @@ fn sources(dir: &Path, module: &[String]) -> Vec<(Vec<String>, PathBuf)> {
     found
 }
 
-/// The text without comments, strings and characters.
+/// Returns the text without comments, string literals and character literals.
 fn code_only(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = String::new();
@@ -151,7 +153,7 @@ fn character(text: &str) -> Option<usize> {
     text[end..].starts_with('\'').then_some(end + 1)
 }
 
-/// Names, `::`, and single other characters.
+/// Splits code into names, `::`, and single other characters.
 fn tokens(code: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut letters = code.chars().peekable();
@@ -171,7 +173,7 @@ fn tokens(code: &str) -> Vec<String> {
     tokens
 }
 
-/// Leaves out modules that are only there for tests.
+/// Removes modules that are only for tests.
 fn without_tests(tokens: Vec<String>) -> Vec<String> {
     let mark = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut out: Vec<String> = Vec::new();
@@ -206,7 +208,7 @@ fn block_len(tokens: &[String]) -> usize {
     tokens.len()
 }
 
-/// All paths that begin with `crate`, `super` or `self`, with their braces multiplied out.
+/// Returns all paths that begin with `crate`, `super` or `self`, with their braces expanded.
 fn paths(tokens: &[String]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -219,7 +221,7 @@ fn paths(tokens: &[String]) -> Vec<Vec<String>> {
     found
 }
 
-/// Reads one path of a `use` tree, and gives the place behind it.
+/// Reads one path of a `use` tree, and returns the index of the token after it.
 fn tree(tokens: &[String], from: usize, prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
     let (mut path, mut at) = (prefix.to_vec(), from);
     while let Some(token) = tokens.get(at) {
@@ -244,7 +246,7 @@ fn tree(tokens: &[String], from: usize, prefix: &[String], found: &mut Vec<Vec<S
     if tokens.get(at).is_some_and(|token| token == "as") { at + 2 } else { at }
 }
 
-/// The first name behind `crate` that a path in a module means.
+/// Returns the name after `crate` that a path in a module refers to.
 fn resolve(module: &[String], path: &[String]) -> Option<String> {
     match path.first()?.as_str() {
         "crate" => path.get(1).cloned(),
@@ -257,7 +259,7 @@ fn resolve(module: &[String], path: &[String]) -> Option<String> {
     }
 }
 
-/// The names that the root of a crate takes from its modules.
+/// Returns the names that the root of a crate re-exports, with their modules.
 fn re_exports(tokens: &[String], modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
     for (at, token) in tokens.iter().enumerate() {
@@ -277,7 +279,7 @@ fn re_exports(tokens: &[String], modules: &BTreeSet<String>) -> BTreeMap<String,
 mod tests {
     use super::*;
 
-    /// How many modules of a crate may need each other.
+    /// The maximum size of a cycle of modules in each crate.
     const LARGEST_CIRCLE: &[(&str, usize)] = &[
         ("kernel", 18),
         ("log", 6),
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_of_modules_stay_small() {
+    fn cycles_of_modules_stay_small() {
         for (name, allowed) in LARGEST_CIRCLE {
             let needs = needs(&root().join("crates").join(name).join("src"));
             assert!(!needs.is_empty(), "{name} has no modules");
@@ -307,7 +309,8 @@ mod tests {
         }
     }
 
-    /// The crates in the order of the architecture, each with those of the workspace that it may use.
+    /// The crates in the order of the architecture, each with the crates of the workspace that it
+    /// may depend on.
     const EDGES: &[(&str, &[&str])] = &[
         ("kernel", &[]),
         ("log", &["tiffany-kernel"]),
@@ -322,7 +325,7 @@ mod tests {
     ];
 
     #[test]
-    fn crates_use_those_that_the_architecture_names() {
+    fn crates_depend_only_on_those_that_the_architecture_names() {
         let crates = fs::read_dir(root().join("crates")).unwrap().flatten();
         let mut names: Vec<String> =
             crates.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -349,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_found_and_braces_multiplied_out() {
+    fn paths_are_found_and_braces_expanded() {
         let code = "use crate::{a, b::{C, d as e}, f::*};\nfn g() { super::h::i(self::j) }";
         let expected =
             ["crate::a", "crate::b::C", "crate::b::d", "crate::f::*", "super::h::i", "self::j"];
@@ -371,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_resolved_from_where_it_stands() {
+    fn a_path_is_resolved_relative_to_its_module() {
         let module = ["a".to_string(), "b".to_string()];
         let resolved = |path: &str| {
             let path: Vec<String> = path.split("::").map(str::to_string).collect();
@@ -384,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_with_all_who_are_in_it() {
+    fn a_cycle_is_found_with_all_of_its_modules() {
         let needs = |pairs: &[(&str, &[&str])]| -> Needs {
             let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
             pairs.iter().map(|(name, needed)| ((*name).to_string(), names(needed))).collect()

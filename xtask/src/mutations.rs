@@ -1,5 +1,6 @@
-//! Mistakes that the tests must notice. They are put into a copy of the sources below `target`, so that the product has
-//! nothing of them: `crates/sim/mutations/edits.txt` says where, `mutation.rs` beside it what each one is.
+//! Runs the tests on a copy of the sources with mistakes that they must detect. The copy is below
+//! `target`, so that the product contains no mistakes: `crates/sim/mutations/edits.txt` lists the
+//! edits, and `mutation.rs` next to it describes each mistake.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::process::Command;
 
 use crate::Shop;
 
-/// What the copy needs of the repository.
+/// The parts of the repository that the copy needs.
 const COPIED: &[&str] = &[
     ".config",
     "Cargo.lock",
@@ -20,12 +21,12 @@ const COPIED: &[&str] = &[
     "xtask",
 ];
 
-/// Where the edits and the module of the switches are.
+/// The list of edits, and the module with the switches.
 const EDITS: &str = "crates/sim/mutations/edits.txt";
 const SWITCHES: (&str, &str) = ("crates/sim/mutations/mutation.rs", "crates/log/src/mutation.rs");
 const TESTS: (&str, &str) = ("crates/sim/mutations/tests.rs", "crates/sim/tests/mutations.rs");
 
-/// A change of one file.
+/// An edit of one file.
 #[derive(Debug, PartialEq, Eq)]
 struct Edit<'a> {
     file: &'a str,
@@ -33,7 +34,7 @@ struct Edit<'a> {
     replace: String,
 }
 
-/// Runs the tests of the tests, on the copy.
+/// Makes the copy, and runs the tests of the tests in it.
 pub(crate) fn check(shop: &Shop, _: &[String]) -> Result<(), String> {
     let copy = shop.target().join("mutated");
     for name in COPIED {
@@ -64,8 +65,9 @@ pub(crate) fn check(shop: &Shop, _: &[String]) -> Result<(), String> {
     shop.step("mistakes that the tests must notice", &mut tests)
 }
 
-/// The workspace's manifest with another version. Cargo tells crates in one target directory apart by name, version and
-/// path below the workspace; with the same version, later builds could link the crates with mistakes.
+/// Returns the workspace's manifest with another version. Cargo distinguishes crates in one target
+/// directory by name, version and path below the workspace; with the same version, later builds
+/// could link the crates with mistakes.
 fn with_own_version(manifest: &str) -> Result<String, String> {
     let (own, copys) = ("version = \"0.1.0\"\nedition", "version = \"0.1.999\"\nedition");
     match manifest.matches(own).count() {
@@ -78,7 +80,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Writes a file unless it has this content: cargo builds again what is newer.
+/// Writes a file unless it has this content already, because cargo rebuilds what is newer.
 fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
     if fs::read(path).is_ok_and(|there| there == content) {
         return Ok(());
@@ -87,7 +89,8 @@ fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
     fs::write(path, content)
 }
 
-/// Copies a file or a directory, and removes what is not there any more. Files that edits change are left to them.
+/// Copies a file or a directory, and removes what no longer exists. Files that edits change are
+/// left alone.
 fn mirror(from: &Path, to: &Path) -> std::io::Result<()> {
     if from.is_file() {
         return write(to, &fs::read(from)?);
@@ -110,7 +113,7 @@ fn mirror(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reads the list of edits.
+/// Parses the list of edits.
 fn parse(text: &str) -> Result<Vec<Edit<'_>>, String> {
     let mut edits: Vec<Edit<'_>> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -132,7 +135,7 @@ fn parse(text: &str) -> Result<Vec<Edit<'_>>, String> {
     Ok(edits)
 }
 
-/// The text with the edit. What it looks for must be there once.
+/// Applies an edit to a text. Fails unless the text to replace occurs exactly once.
 fn apply(text: &str, edit: &Edit<'_>) -> Result<String, String> {
     match text.matches(&edit.find).count() {
         1 => Ok(text.replacen(&edit.find, &edit.replace, 1)),
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_once_is_an_error() {
+    fn an_edit_whose_text_does_not_occur_once_is_an_error() {
         let list = "# a\n@ f\n-b\n+c\n+d\n";
         let edits = parse(list).unwrap();
         let edit = Edit { file: "f", find: "b\n".into(), replace: "c\nd\n".into() };

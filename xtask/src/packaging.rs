@@ -1,11 +1,12 @@
-//! What is checked of `packaging/` without installing it: the unit by systemd's own tool, the recipe of the container by what it must have.
+//! Checks `packaging/` without installing it: the systemd unit with systemd's own tool, and the
+//! container recipe for required instructions.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::Shop;
 
-/// The unit may be exposed this much, of 100.
+/// The maximum exposure of the unit, from 0 to 100.
 const EXPOSURE: &str = "--threshold=20";
 
 pub(crate) fn check(shop: &Shop) -> Result<(), String> {
@@ -14,7 +15,7 @@ pub(crate) fn check(shop: &Shop) -> Result<(), String> {
     }
     let said = |error: std::io::Error| format!("packaging: {error}");
     let unit = std::fs::read_to_string(shop.root.join("packaging/systemd/tiffany.service"));
-    // Its program is not installed here; another one stands for it.
+    // The unit's program is not installed here, so another one replaces it.
     let unit = unit.map_err(said)?.replace("/usr/bin/tiffany", "/bin/true");
     let place = std::env::temp_dir().join(format!("tiffany-unit-{}", std::process::id()));
     std::fs::create_dir_all(&place).map_err(said)?;
@@ -34,7 +35,8 @@ fn verify(shop: &Shop, file: &Path) -> Result<(), String> {
     shop.step("what the unit allows", security.stdout(std::process::Stdio::null()))
 }
 
-/// What the container needs is there, and it does not run as one who may do everything.
+/// Checks that the container recipe has all required instructions, including `USER`, so that it
+/// does not run as root.
 fn recipe(root: &Path) -> Result<(), String> {
     let file = "packaging/container/Containerfile";
     let text = std::fs::read_to_string(root.join(file)).map_err(|error| error.to_string())?;

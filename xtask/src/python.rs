@@ -1,5 +1,5 @@
-//! The Python package: its wheel, and everything that is checked of it. The tools live in virtual environments under `target/python`, which
-//! are made once for each list of tools and each Python.
+//! Builds and checks the Python package. The tools live in virtual environments below
+//! `target/python`, which are made once for each list of tools and each Python.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,10 +8,10 @@ use std::process::Command;
 
 use crate::Shop;
 
-/// The oldest Python that the wheel is for.
+/// The oldest Python version that the wheel supports.
 const OLDEST: (u32, u32) = (3, 11);
 
-/// A Python of this machine.
+/// A Python interpreter on this machine.
 struct Python {
     program: PathBuf,
     version: String,
@@ -21,7 +21,7 @@ struct Python {
 struct Venv(PathBuf);
 
 impl Venv {
-    /// A program in it.
+    /// Makes a command for a program in the environment.
     fn command(&self, shop: &Shop, name: &str) -> Command {
         let mut command = Command::new(self.0.join("bin").join(name));
         command.current_dir(&shop.root).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
@@ -30,22 +30,23 @@ impl Venv {
     }
 }
 
-/// Sees to it that there is a Python to build with.
+/// Makes sure that there is a Python to build with.
 pub(crate) fn install(shop: &Shop) -> Result<(), String> {
     find(shop).map(drop)
 }
 
-/// The environment with what tests of Rust talk to; they look for it here.
+/// Makes the environment with the servers that Rust tests use; the tests look for them here.
 pub(crate) fn servers(shop: &Shop) -> Result<(), String> {
     venv(shop, &find(shop)?, "servers").map(drop)
 }
 
-/// Node for the dashboard, from its package on PyPI, where the machine has none that is new enough.
+/// Installs Node for the dashboard from its package on PyPI, if the machine's own is missing or too
+/// old.
 pub(crate) fn node(shop: &Shop) -> Result<(), String> {
     venv(shop, &find(shop)?, "node").map(drop)
 }
 
-/// Where [`node`] puts the programs.
+/// Returns the directory in which [`node`] puts the programs.
 pub(crate) fn node_place(shop: &Shop) -> PathBuf {
     home(shop).join("node/bin")
 }
@@ -53,8 +54,8 @@ pub(crate) fn node_place(shop: &Shop) -> PathBuf {
 /// The architectures that portable wheels are built for.
 const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 
-/// The wheel as users get it, without debug information. With no arguments: for this machine, in `target/wheels`. With
-/// architectures: portable wheels, in `target/wheels-portable`.
+/// Builds the wheel as users get it, without debug information: without arguments, for this machine
+/// in `target/wheels`; with architectures, portable wheels in `target/wheels-portable`.
 pub(crate) fn wheel(shop: &Shop, architectures: &[String]) -> Result<(), String> {
     let python = find(shop)?;
     if !architectures.is_empty() {
@@ -65,7 +66,8 @@ pub(crate) fn wheel(shop: &Shop, architectures: &[String]) -> Result<(), String>
     Ok(())
 }
 
-/// Wheels for the oldest glibc that Rust supports. zig, from its package on PyPI, compiles the C code and links.
+/// Builds wheels for the oldest glibc that Rust supports. zig, from its package on PyPI, compiles
+/// the C code and links.
 fn portable_wheels(shop: &Shop, python: &Python, architectures: &[String]) -> Result<(), String> {
     let unknown = architectures.iter().find(|name| !ARCHITECTURES.contains(&name.as_str()));
     if let Some(unknown) = unknown {
@@ -90,7 +92,20 @@ fn portable_wheels(shop: &Shop, python: &Python, architectures: &[String]) -> Re
     Ok(())
 }
 
-/// Everything that is checked of the package, on a wheel that was just built. Arguments are pytest's: with some, only that is run.
+/// Checks lints and formatting, which needs no wheel and takes less than a second.
+pub(crate) fn style(shop: &Shop) -> Result<(), String> {
+    let tools = venv(shop, &find(shop)?, "test")?;
+    let places = places(shop);
+    let mut lints = tools.command(shop, "ruff");
+    shop.step("lints of Python", lints.args(["check", "--no-cache", "--quiet"]).args(&places))?;
+    let mut format = tools.command(shop, "ruff");
+    let format = format.args(["format", "--check", "--no-cache", "--quiet"]).args(&places);
+    shop.step("format of Python", format)?;
+    Ok(())
+}
+
+/// Runs all checks of the package on a wheel that was just built. Arguments are passed to pytest;
+/// if there are any, nothing else runs.
 pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     let python = find(shop)?;
     let wheel = build(shop, &python, &home(shop).join("wheels"), &[])?;
@@ -107,17 +122,12 @@ pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     if !arguments.is_empty() {
         return shop.step("tests of Python", pytest().args(arguments));
     }
-    let places = places(shop);
-    let mut lints = tools.command(shop, "ruff");
-    shop.step("lints of Python", lints.args(["check", "--no-cache", "--quiet"]).args(&places))?;
-    let mut format = tools.command(shop, "ruff");
-    let format = format.args(["format", "--check", "--no-cache", "--quiet"]).args(&places);
-    shop.step("format of Python", format)?;
+    style(shop)?;
     let mut types = tools.command(shop, "mypy");
     let types = types.arg("--strict").arg("--cache-dir").arg(home(shop).join("mypy"));
     shop.step("types of Python", types)?;
     tests(shop, &pytest)?;
-    // Those of the package that is installed.
+    // The tests of the installed package.
     shop.step("documentation tests of Python", pytest().args(["--pyargs", "tiffany"]))?;
     let tools_of_ours = ["python/generate_errors.py", "bench/python/tiffany_bench"];
     shop.step("documentation tests of tools", pytest().args(tools_of_ours))?;
@@ -128,9 +138,10 @@ pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The tests, in two processes at the same time. Each runs the test files that it is the first to claim in a directory
-/// (`tests/python/conftest.py`). pytest-xdist is not used because its workers have a thread of their own, and some tests
-/// are about processes without other threads. Tests marked `alone` measure time, and run when nothing else does.
+/// Runs the tests in two concurrent processes. Each runs the test files that it is the first to
+/// claim in a directory (`tests/python/conftest.py`). pytest-xdist is not used because its workers
+/// have an additional thread, and some tests are about processes without other threads. Tests
+/// marked `alone` measure time, and run when nothing else does.
 fn tests(shop: &Shop, pytest: &(impl Fn() -> Command + Sync)) -> Result<(), String> {
     let claims = home(shop).join("claims");
     let failed = |error: std::io::Error| format!("{}: {error}", claims.display());
@@ -157,7 +168,7 @@ fn tests(shop: &Shop, pytest: &(impl Fn() -> Command + Sync)) -> Result<(), Stri
     shop.step("tests of Python that measure time", pytest().args(["-m", "alone", "tests/python"]))
 }
 
-/// Where Python code is.
+/// Returns the directories with Python code.
 fn places(shop: &Shop) -> Vec<&'static str> {
     let all = ["python", "tests/python", "examples/python", "bench/python"];
     all.into_iter().filter(|place| shop.root.join(place).is_dir()).collect()
@@ -167,7 +178,8 @@ fn home(shop: &Shop) -> PathBuf {
     shop.target().join("python")
 }
 
-/// Builds the wheel into a directory, in which it is the only one. What cargo has built is not built again.
+/// Builds the wheel into a directory that contains nothing else. What cargo has built already is
+/// not rebuilt.
 fn build(shop: &Shop, python: &Python, to: &Path, options: &[&str]) -> Result<PathBuf, String> {
     let tools = venv(shop, python, "build")?;
     let said = |error: std::io::Error| format!("{}: {error}", to.display());
@@ -182,7 +194,8 @@ fn build(shop: &Shop, python: &Python, to: &Path, options: &[&str]) -> Result<Pa
     made.into_iter().find(is_wheel).ok_or_else(|| "maturin made no wheel".into())
 }
 
-/// A virtual environment with the tools of a list, made anew when the list or Python has changed.
+/// Returns a virtual environment with a list of tools. It is made again when the list or Python has
+/// changed.
 fn venv(shop: &Shop, python: &Python, list: &str) -> Result<Venv, String> {
     let file = shop.root.join(format!("python/requirements-{list}.txt"));
     let wanted =
@@ -203,7 +216,8 @@ fn venv(shop: &Shop, python: &Python, list: &str) -> Result<Venv, String> {
     Ok(venv)
 }
 
-/// A Python that is new enough and can make environments and be linked with; from the system's packages where the machine has none.
+/// Finds a Python that is recent enough, can make environments and can be linked with; installs one
+/// from the system's packages if there is none.
 fn find(shop: &Shop) -> Result<Python, String> {
     if let Some(python) = candidates().find(is_complete) {
         return Ok(python);
@@ -222,7 +236,7 @@ fn candidates() -> impl Iterator<Item = Python> {
     given.into_iter().chain(["python3".to_owned()]).chain(newer).filter_map(|name| inspect(&name))
 }
 
-/// What a Python says of itself.
+/// Asks a Python interpreter for its version and path.
 fn inspect(name: &str) -> Option<Python> {
     let script = "import sys; print(sys.version_info[0], sys.version_info[1]); print(sys.version.split()[0]); print(sys.executable)";
     let output = Command::new(name).args(["-c", script]).output().ok()?;
@@ -234,7 +248,7 @@ fn inspect(name: &str) -> Option<Python> {
     is_new.then_some(Python { program, version })
 }
 
-/// Whether it can make environments, and Rust tests can be linked with it.
+/// Returns whether a Python can make environments, and Rust tests can be linked with it.
 fn is_complete(python: &Python) -> bool {
     let script = "import ensurepip, os, sysconfig as s; places = [s.get_config_var('LIBDIR'), s.get_config_var('LIBPL')]; \
                   library = s.get_config_var('LDLIBRARY'); raise SystemExit(not any(os.path.exists(os.path.join(p, library)) for p in places if p))";

@@ -1,7 +1,8 @@
-//! The rows of Python: the tests in `tests/python/semantics` with the words their docstrings quote. It reads lines, and knows nothing of
-//! Python but where a function and its docstring begin.
+//! Reads the Python tests in `tests/python/semantics`, with the words that their docstrings quote,
+//! for the table of rows. It reads lines, and knows of Python only where a function and its
+//! docstring begin.
 
-/// The tests of one file, in its order: the name of each, and its docstring.
+/// Returns the tests of one file in order, each with its name and docstring.
 pub(crate) fn read(source: &str) -> Vec<(String, String)> {
     let mut tests = Vec::new();
     let mut lines = source.lines();
@@ -10,7 +11,7 @@ pub(crate) fn read(source: &str) -> Vec<(String, String)> {
         else {
             continue;
         };
-        // The signature may run over lines.
+        // The signature may span several lines.
         let mut end = line;
         while !end.trim_end().ends_with(':') {
             match lines.next() {
@@ -23,7 +24,7 @@ pub(crate) fn read(source: &str) -> Vec<(String, String)> {
     tests
 }
 
-/// The text between the quotation marks that a function's body begins with, on one line.
+/// Returns the docstring at the beginning of a function's body, on one line.
 fn docstring<'a>(lines: &mut impl Iterator<Item = &'a str>) -> String {
     let Some(inside) = lines.next().and_then(|line| line.trim().strip_prefix(MARK)) else {
         return String::new();

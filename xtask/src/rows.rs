@@ -1,5 +1,6 @@
-//! The book's table of rows: which clause of the specification is checked by which test, in Rust and in
-//! Python. It is read from the doc comments of the semantic tests, line by line, and never written by hand.
+//! The book's table of rows, which shows for each clause of the specification the tests in Rust and
+//! Python that check it. It is generated from the doc comments of the semantic tests, and never
+//! written by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::python_rows;
 use crate::specification::{self, Paragraph, Place};
 
-/// Files of tests with the paragraph whose words they quote, if it is always the same one.
+/// Test files whose tests always quote the same paragraph, with that paragraph.
 const FILES: &[(&str, &str)] = &[
     ("runs", "Runs"),
     ("states", "States"),
@@ -35,16 +36,17 @@ const FILES: &[(&str, &str)] = &[
     ("calls_errors", "Calls"),
 ];
 
-/// What may stand around the words of a clause.
+/// Punctuation that may surround the words of a clause.
 const PUNCTUATION: [char; 6] = ['(', ')', ',', ';', ':', '.'];
 
-/// The page, and what is missing: clauses without a test, quotations of words that are not there.
+/// The generated page, and the gaps: clauses without a test, and quotations of words that don't
+/// exist.
 pub(crate) struct Rows {
     pub(crate) page: String,
     pub(crate) gaps: Vec<String>,
 }
 
-/// A language, and what is said in `semantics.md` of the clauses that it has no test of.
+/// A language, and the heading in `semantics.md` of the clauses that it has no tests for.
 struct Language {
     name: &'static str,
     not_for: &'static str,
@@ -55,10 +57,10 @@ const LANGUAGES: [Language; 2] = [
     Language { name: "Python", not_for: "Not for Python" },
 ];
 
-/// What no language can test.
+/// The heading of the clauses that no language can test.
 const NOT_YET: &str = "Not testable yet";
 
-/// The tests of one language, by the clause they quote.
+/// The tests in one language, by the clause that they quote.
 #[derive(Default)]
 struct Column {
     cells: BTreeMap<Place, Vec<String>>,
@@ -67,8 +69,8 @@ struct Column {
     count: usize,
 }
 
-/// The page: a heading for each paragraph of the specification, and under it a table of its clauses, each
-/// with its tests in each language.
+/// Generates the page. Each paragraph of the specification has a heading and a table of its
+/// clauses, with the tests of each clause in each language.
 pub(crate) fn generate(root: &Path) -> Rows {
     let book = |name: &str| fs::read_to_string(root.join("docs/src").join(name));
     let paragraphs = specification::paragraphs(&book("specification.md").unwrap_or_default());
@@ -133,7 +135,7 @@ pub(crate) fn generate(root: &Path) -> Rows {
     Rows { page, gaps }
 }
 
-/// One line of a table.
+/// Formats one line of a table.
 fn row_of(cells: &[String]) -> String {
     let cells = cells.iter().map(|cell| match cell.is_empty() {
         true => " |".to_string(),
@@ -174,7 +176,7 @@ impl Column {
         }
     }
 
-    /// What is not tested, and why: the points of a list in `semantics.md`.
+    /// Adds the clauses that are not tested, with the reasons, from a list in `semantics.md`.
     fn add_untested(
         &mut self,
         paragraphs: &[Paragraph],
@@ -208,13 +210,13 @@ impl Column {
     }
 }
 
-/// The paragraph whose words a file of tests quotes.
+/// Returns the paragraph that a test file quotes.
 fn home(stem: &str) -> Option<&'static str> {
     let stem = stem.strip_prefix("test_").unwrap_or(stem);
     FILES.iter().find(|(name, _)| *name == stem).map(|(_, home)| *home)
 }
 
-/// The tests of each file of Python's.
+/// Returns the Python tests by file.
 fn python_rows(root: &Path) -> Vec<(PathBuf, Vec<Row>)> {
     let files = entries(&root.join("tests/python/semantics")).into_iter();
     let mut all: Vec<(PathBuf, Vec<Row>)> = files
@@ -229,14 +231,14 @@ fn python_rows(root: &Path) -> Vec<(PathBuf, Vec<Row>)> {
     all
 }
 
-/// The tests of each file, files in the order of the paragraphs; those not named come after them.
+/// Returns the Rust tests by file, in the order of the paragraphs; other files come last.
 fn test_rows(root: &Path) -> Vec<(PathBuf, Vec<Row>)> {
     let read = |file: PathBuf| {
         let rows = read_rows(&fs::read_to_string(&file).unwrap_or_default());
         (file, rows)
     };
     let semantic = test_files(&root.join("crates/runtime/tests")).into_iter().map(read);
-    // What only the kernel can see it tests itself; of its own tests, those that quote are rows.
+    // The kernel tests what only it can see. Among its own tests, those with a quotation are rows.
     let inside = entries(&root.join("crates/kernel/src")).into_iter().map(read);
     let inside = inside.map(|(file, mut rows)| {
         rows.retain(|row| !row.sentence.is_empty());
@@ -248,12 +250,12 @@ fn test_rows(root: &Path) -> Vec<(PathBuf, Vec<Row>)> {
     all
 }
 
-/// One test and the words it checks.
+/// A test and the words it checks.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
-    /// The quoted sentence; empty where the test quotes none.
+    /// The quoted sentence; empty if the test quotes none.
     sentence: String,
-    /// What the doc comment says after the quotation.
+    /// The part of the doc comment after the quotation.
     remark: String,
     test: String,
 }
@@ -267,7 +269,7 @@ impl Row {
     }
 }
 
-/// The tests of one file, in its order.
+/// Returns the tests of one file, in order.
 fn read_rows(source: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut doc: Vec<&str> = Vec::new();
@@ -298,7 +300,7 @@ fn row(doc: &str, test: &str) -> Row {
     }
 }
 
-/// The name in `fn name(` or `pub async fn name(`.
+/// Returns the name in `fn name(` or `pub async fn name(`.
 fn function_name(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
     let is_modifier = |word| matches!(word, "pub" | "async" | "const" | "unsafe" | "pub(crate)");
@@ -308,8 +310,8 @@ fn function_name(line: &str) -> Option<&str> {
     after.split(['(', '<']).next().map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// The text between the quotation mark a comment begins with and the next one, and what follows. A
-/// quotation mark after a backslash is part of the text.
+/// Returns the text between the quotation mark that a comment begins with and the next one, and the
+/// rest. A quotation mark after a backslash is part of the text.
 fn quotation(doc: &str) -> Option<(&str, &str)> {
     let inside = doc.strip_prefix('"')?;
     let mut escaped = false;
@@ -322,7 +324,7 @@ fn quotation(doc: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Text that stays inside its cell: no bar ends it, and nothing in it looks like a tag.
+/// Escapes text for a table cell, so that it contains no bars or tags.
 fn cell(text: &str) -> String {
     let mut out = String::new();
     let mut in_code = false;
@@ -340,7 +342,7 @@ fn cell(text: &str) -> String {
     out
 }
 
-/// The Rust files in the folders `semantics…`, at any depth.
+/// Returns the Rust files in the directories `semantics…`, at any depth.
 fn test_files(tests: &Path) -> Vec<PathBuf> {
     let is_semantic = |folder: &PathBuf| {
         folder.is_dir()
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_quotation_is_a_remark() {
+    fn the_text_after_the_quotation_is_a_remark() {
         let row = one("/// \"in order\": whatever\n/// comes first.\n#[test]\nfn order() {}\n");
         assert_eq!(row.sentence, "in order");
         assert_eq!(row.cell("file"), "`file::order`: whatever comes first.");
@@ -403,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quotation_can_run_over_lines_and_hold_quotation_marks() {
+    fn a_quotation_can_span_lines_and_contain_quotation_marks() {
         let row =
             one("/// \"`named(\\\"…\\\", fut)`\n/// adds labels\": too.\n#[test]\nfn named() {}\n");
         assert_eq!(row.sentence, "`named(\"…\", fut)` adds labels");
@@ -411,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_without_a_quotation_is_listed_with_what_it_says() {
+    fn a_test_without_a_quotation_is_listed_with_its_doc_comment() {
         let row = one("/// A value moves.\n#[test]\nfn moves() {}\n");
         assert_eq!(row.cell("file"), "`file::moves`: A value moves.");
         assert_eq!(row.sentence, "");
@@ -419,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn other_attributes_do_not_matter_and_helpers_are_no_rows() {
+    fn other_attributes_do_not_matter_and_helpers_are_not_rows() {
         let source = "
             /// \"Helpers\" are none.
             fn helper() {}
@@ -444,11 +446,11 @@ mod tests {
     }
 
     #[test]
-    fn cells_keep_to_themselves() {
+    fn cells_are_escaped() {
         assert_eq!(cell("a | b <T> `<T>`"), "a \\| b &lt;T> `<T>`");
     }
 
-    /// A repository of these files, and what is made of it.
+    /// Generates the rows of a repository that consists of these files.
     fn rows_of(name: &str, files: &[(&str, &str)]) -> Rows {
         let root = std::env::temp_dir().join(format!("tiffany-{name}-{}", std::process::id()));
         for (path, text) in files {
@@ -512,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn gaps_are_reported() {
         let rows = rows_of(
             "gaps",
             &[

@@ -1,13 +1,14 @@
-//! Rules of CONTRIBUTING.md, "Style", that a test can check in the text of the sources: names of constants, and lengths
-//! of files.
+//! Tests for rules of CONTRIBUTING.md, "Style", that can be checked in the text of the sources:
+//! names of constants, and lengths of files.
 
-/// The most lines of a source file.
+/// The maximum number of lines in a source file.
 const MAX_LINES: usize = 800;
 
-/// Words that don't say what a constant limits: `MAX_…`, `…_TIMEOUT`, `…_LIMIT` and `…_BATCH` do.
+/// Words that don't say what a constant limits. `MAX_…`, `…_TIMEOUT`, `…_LIMIT` and `…_BATCH` do.
 const VAGUE: &[&str] = &["MOST", "PATIENCE", "ENOUGH", "FEW", "LONGEST"];
 
-/// Constants and statics of a source file whose name begins or ends with a vague word, each with its line.
+/// Returns the constants and statics of a source file whose names begin or end with a vague word,
+/// with their lines.
 fn vague_constants(source: &str) -> Vec<(usize, &str)> {
     (1..)
         .zip(source.lines())
@@ -16,7 +17,8 @@ fn vague_constants(source: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// The name of a constant or static that a line declares, in Rust, TypeScript (`const NAME`) or Python (`NAME = …`).
+/// Returns the name of a constant or static that a line declares, in Rust, TypeScript
+/// (`const NAME`) or Python (`NAME = …`).
 fn constant(line: &str) -> Option<&str> {
     let end = |text: &str| {
         text.find(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_')

@@ -1,4 +1,5 @@
-//! The clauses of the specification, and which words of a test's quotation stand in which of them.
+//! Parses the clauses of the specification, and finds those that contain the words of a test's
+//! quotation.
 
 /// A heading of the specification with its clauses.
 pub(crate) struct Paragraph {
@@ -6,7 +7,7 @@ pub(crate) struct Paragraph {
     pub(crate) clauses: Vec<String>,
 }
 
-/// Something that is not tested, and why.
+/// A clause that is not tested, and the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Untested {
     pub(crate) title: String,
@@ -14,10 +15,10 @@ pub(crate) struct Untested {
     pub(crate) reason: String,
 }
 
-/// The place of a clause: its paragraph, and its number there.
+/// The place of a clause: the index of its paragraph, and its index there.
 pub(crate) type Place = (usize, usize);
 
-/// Headings and the points under them.
+/// Parses the headings and the points under them.
 pub(crate) fn paragraphs(page: &str) -> Vec<Paragraph> {
     let mut all: Vec<Paragraph> = Vec::new();
     for line in page.lines() {
@@ -30,8 +31,8 @@ pub(crate) fn paragraphs(page: &str) -> Vec<Paragraph> {
     all
 }
 
-/// The points under a heading, each a paragraph's title, words of it, and what they wait for, or why they
-/// are not for a language: `- Failure, "recorded": the log.` A point may be wrapped.
+/// Parses the points under a heading. Each is a paragraph's title, words of it, and the reason why
+/// it is not tested: `- Failure, "recorded": the log.` A point may be wrapped.
 pub(crate) fn untested(page: &str, heading: &str) -> Vec<Untested> {
     let after = page.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_default();
     let list = after.split("\n## ").next().unwrap_or_default().replace("\n  ", " ");
@@ -49,8 +50,9 @@ pub(crate) fn untested(page: &str, heading: &str) -> Vec<Untested> {
         .collect()
 }
 
-/// The clauses a quotation touches: in its home paragraph, or else in the first that has all its words. A
-/// gap in a quotation is `…`, or anything in square brackets.
+/// Returns the clauses that a quotation overlaps: in its home paragraph, or otherwise in the first
+/// paragraph that contains all of its words. Gaps in a quotation are `…` or anything in square
+/// brackets.
 pub(crate) fn find(all: &[Paragraph], home: Option<&str>, quotation: &str) -> Vec<Place> {
     let parts = parts(quotation);
     let is_home = |paragraph: &Paragraph| home == Some(paragraph.title.as_str());
@@ -64,7 +66,7 @@ pub(crate) fn find(all: &[Paragraph], home: Option<&str>, quotation: &str) -> Ve
 }
 
 fn find_in(paragraph: &Paragraph, parts: &[String]) -> Option<Vec<usize>> {
-    // The text, and where each clause ends in it.
+    // The text of the paragraph, and the offset of the end of each clause.
     let mut text = String::new();
     let mut ends = Vec::new();
     for clause in &paragraph.clauses {
@@ -86,7 +88,7 @@ fn find_in(paragraph: &Paragraph, parts: &[String]) -> Option<Vec<usize>> {
     (!touched.is_empty()).then_some(touched)
 }
 
-/// Where these words stand, not as a part of longer ones.
+/// Finds these words in a text, but not as parts of longer words.
 fn words_at(text: &str, words: &str, from: usize) -> Option<usize> {
     let in_word = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
     let found = text[from..].match_indices(words).map(|(at, _)| from + at);
@@ -97,7 +99,7 @@ fn words_at(text: &str, words: &str, from: usize) -> Option<usize> {
     })
 }
 
-/// A quotation without its gaps.
+/// Splits a quotation at its gaps.
 fn parts(quotation: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut in_brackets = false;
@@ -118,7 +120,7 @@ fn parts(quotation: &str) -> Vec<String> {
     parts.iter().map(trim).filter(|part| !part.is_empty()).collect()
 }
 
-/// Without emphasis, and with single spaces.
+/// Removes emphasis and repeated spaces.
 fn plain(text: &str) -> String {
     text.replace('*', "").split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -132,7 +134,7 @@ mod tests {
                         - on nothing is an error.\n";
 
     #[test]
-    fn clauses_stand_under_their_headings() {
+    fn clauses_belong_to_their_headings() {
         let all = paragraphs(PAGE);
         let shape: Vec<(&str, usize)> =
             all.iter().map(|paragraph| (&*paragraph.title, paragraph.clauses.len())).collect();
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quotation_touches_the_clauses_it_has_words_of() {
+    fn a_quotation_overlaps_the_clauses_that_have_its_words() {
         let all = paragraphs(PAGE);
         let find = |home, words| find(&all, home, words);
         assert_eq!(find(None, "Wait gives […] else blocks."), [(0, 0), (0, 2)]);
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_untested_is_a_list() {
+    fn untested_clauses_are_a_list() {
         let page = "- Wait, \"no\": yes.\n\n## Not testable yet\n\nWords.\n\n\
                     - Wait, \"else blocks\": the log.\n\n## After\n\n- Race, \"no\": no.\n";
         let expected = Untested {

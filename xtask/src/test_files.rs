@@ -1,10 +1,10 @@
-//! A file in `crates/*/tests` is compiled only if the `main.rs` there declares it as a module, or `Cargo.toml` as a binary. One that is forgotten would be
-//! tests that nobody runs.
+//! Checks that all files in `crates/*/tests` are compiled. The `main.rs` there must declare a file
+//! as a module, or `Cargo.toml` as a binary; otherwise its tests never run.
 
 use std::fs;
 use std::path::Path;
 
-/// An error names the files that no binary has.
+/// Fails if there are files that no binary includes, and names them.
 pub(crate) fn all_declared(root: &Path) -> Result<(), String> {
     let mut forgotten = Vec::new();
     for folder in names(&root.join("crates")) {
@@ -33,7 +33,7 @@ pub(crate) fn all_declared(root: &Path) -> Result<(), String> {
     }
 }
 
-/// The file of an entry of a folder of tests, if it is one with code.
+/// Returns the source file of an entry in a directory of tests, if it has one.
 fn module_file(tests: &Path, name: &str) -> Option<String> {
     let inside =
         ["mod.rs", "main.rs"].into_iter().find(|file| tests.join(name).join(file).exists());
@@ -48,7 +48,7 @@ fn declares(main: &str, name: &str) -> bool {
     main.lines().any(|line| line == declaration)
 }
 
-/// The names in a folder, in order.
+/// Returns the names in a directory, in order.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_tests_that_is_not_declared_is_named() {
+    fn undeclared_test_files_are_named() {
         let root = std::env::temp_dir().join(format!("tiffany-test-files-{}", std::process::id()));
         let tests = root.join("crates/one/tests");
         for folder in ["golden", "kit", "lost", "other"] {

@@ -1,5 +1,5 @@
-//! This program again, as a process that is killed or looked at from outside. It tells by lines on its
-//! standard output how far it is.
+//! Starts this program again, as a process that is killed or observed from outside. The process
+//! reports its progress in lines on standard output.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{CHILD, work};
 use crate::counting_alloc;
 
-/// A process that is killed with this.
+/// A child process that is killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -22,7 +22,7 @@ impl Process {
         Ok(Process { child, lines: BufReader::new(stdout).lines() })
     }
 
-    /// The next line it writes.
+    /// Reads the next line of its output.
     pub(crate) fn line(&mut self) -> Result<String, String> {
         match self.lines.next() {
             Some(Ok(line)) => Ok(line),
@@ -31,12 +31,12 @@ impl Process {
         }
     }
 
-    /// Its number.
+    /// Returns its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has not ended by itself.
+    /// Returns whether it is still running.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -69,7 +69,7 @@ fn not_started(error: std::io::Error) -> String {
     format!("cannot start a process: {error}")
 }
 
-/// All that a process writes until it ends by itself.
+/// Runs a process until it ends by itself, and returns all of its output.
 pub(crate) fn output(arguments: &[&str]) -> Result<Vec<u8>, String> {
     let output = command(arguments)?.stderr(Stdio::inherit()).output().map_err(not_started)?;
     match output.status.success() {
@@ -78,7 +78,7 @@ pub(crate) fn output(arguments: &[&str]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What the process does.
+/// Runs the command of the child process.
 pub(crate) fn serve(arguments: &[&str]) -> ExitCode {
     let done = match arguments {
         ["nothing"] => {
@@ -111,13 +111,13 @@ fn number(text: &str) -> u64 {
     text.parse().expect("the parent gives numbers")
 }
 
-/// One run, which begins here or goes on.
+/// Starts a run, or resumes it, and waits for it.
 fn run(log: &str, function: &str, input: &str) -> Result<(), String> {
     work::one(&mut work::open(Path::new(log))?, function, "run", number(input))
 }
 
-/// Runs that are over and runs that sleep. One line says that all of it is safe, another that every run has
-/// its file.
+/// Starts runs that finish and runs that sleep. The first line of output says that all of it is
+/// safe, the second that every run has its file.
 fn many(log: &str, finished: u64, live: u64) -> Result<(), String> {
     let mut runtime = work::open(Path::new(log))?;
     let ids = (0..finished).map(|run| format!("done {run}"));
@@ -130,7 +130,7 @@ fn many(log: &str, finished: u64, live: u64) -> Result<(), String> {
     work::wait_for_the_end()
 }
 
-/// Waits until so many runs have their files, and the log's threads have nothing more to do.
+/// Waits until this number of runs have files, and the log's threads have nothing left to do.
 fn wait_for_files(log: &str, runs: u64) {
     let files = || std::fs::read_dir(Path::new(log).join("wal")).map_or(0, Iterator::count) as u64;
     while files() < runs {
@@ -139,15 +139,16 @@ fn wait_for_files(log: &str, runs: u64) {
     std::thread::sleep(Duration::from_millis(200));
 }
 
-/// Starts runs that sleep, and waits until all of them do and the log has it.
+/// Starts runs that sleep, and waits until all of them do and the log contains this.
 fn sleep(runtime: &mut tiffany::Runtime, name: &str, runs: u64) -> Result<(), String> {
     let ids = (0..runs).map(|run| format!("sleeper {name} {run}"));
     drop(work::submit(runtime, "sleeper", ids, 1)?);
-    // It has its turn after all of them, and its step begins when their lines are safe.
+    // This run gets its turn after all of them, and its step begins when their lines are safe.
     work::one(runtime, "steps", &format!("after {name}"), 1)
 }
 
-/// Tells the resident bytes before and after so many runs went to sleep, and the bytes they asked for.
+/// Prints the resident bytes before and after runs went to sleep, and the bytes that were allocated
+/// for them.
 fn sleepers(log: &str, runs: u64) -> Result<(), String> {
     let mut runtime = work::open(Path::new(log))?;
     sleep(&mut runtime, "before", 100)?;
@@ -155,7 +156,7 @@ fn sleepers(log: &str, runs: u64) -> Result<(), String> {
     let before = memory("self", "VmRSS")?;
     counting_alloc::start();
     sleep(&mut runtime, "", runs)?;
-    // Until then lines of runs that have no file yet are in memory too.
+    // Before that, lines of runs without a file are in memory too.
     wait_for_files(log, 100 + runs);
     let after = memory("self", "VmRSS")?;
     let asked = counting_alloc::live();
@@ -164,7 +165,8 @@ fn sleepers(log: &str, runs: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes of a process that the system has under this name: `VmRSS` are resident, `VmHWM` the most that ever were.
+/// Returns a figure about a process's memory in bytes: `VmRSS` is the resident memory, `VmHWM` its
+/// maximum so far.
 pub(crate) fn memory(process: &str, name: &str) -> Result<u64, String> {
     let path = format!("/proc/{process}/status");
     let text =

@@ -1,4 +1,4 @@
-//! What the disk does without tiffany: appends with an fdatasync, alone or shared by many.
+//! Measures the disk without tiffany: appends with an fdatasync, alone or shared by many threads.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,13 +8,13 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many wait for one fdatasync in a group commit.
+/// The number of threads that share one fdatasync in a group commit.
 pub(crate) const WAITERS: usize = 64;
 
-/// The size of a file whose blocks are written over and over, as the segments of a log are.
+/// The size of a file whose blocks are overwritten again and again, like the segments of a log.
 const SIZE: u64 = 64 << 20;
 
-/// A file full of zeros, so that a sync has no metadata to write. It is written round and round.
+/// A file full of zeros that is written in a circle, so that a sync has no metadata to write.
 pub(crate) struct Ring {
     file: File,
     at: u64,
@@ -24,7 +24,7 @@ impl Ring {
     pub(crate) fn make(dir: &Path) -> io::Result<Ring> {
         let path = dir.join("raw");
         let file = OpenOptions::new().create_new(true).write(true).open(&path)?;
-        // It stays as long as it is open.
+        // The file exists as long as it is open.
         std::fs::remove_file(path)?;
         let zeros = vec![0; 1 << 20];
         for at in (0..SIZE).step_by(zeros.len()) {
@@ -47,7 +47,7 @@ impl Ring {
         self.file.sync_data()
     }
 
-    /// So many appends of so many bytes, each with its fdatasync.
+    /// Appends data this many times, each with an fdatasync.
     pub(super) fn one_by_one(&mut self, bytes: usize, count: usize) -> io::Result<Duration> {
         let data = vec![b'x'; bytes];
         let start = Instant::now();
@@ -58,8 +58,8 @@ impl Ring {
         Ok(start.elapsed())
     }
 
-    /// The same by many threads, each waiting until its bytes are safe: the last of them that comes writes and
-    /// syncs for all.
+    /// Appends data from many threads, each of which waits until its bytes are safe. The last
+    /// thread to arrive in each group writes and syncs for all.
     pub(crate) fn by_group(self, bytes: usize, groups: usize) -> io::Result<Duration> {
         let group =
             Mutex::new(Group { ring: self, data: Vec::new(), here: 0, safe: 0, error: None });
@@ -96,7 +96,7 @@ struct Group {
     ring: Ring,
     data: Vec<u8>,
     here: usize,
-    /// How many groups are safe.
+    /// The number of groups that are safe.
     safe: usize,
     error: Option<io::Error>,
 }

@@ -1,9 +1,11 @@
-//! `w4`: 10,000 durable runs that sleep, in a process of their own; what each adds to its resident memory.
-//! `asked` is what the program asked of the allocator for it.
+//! `w4`: the resident memory of each of 10,000 durable runs that sleep, in a process of their own.
+//! `asked` is the memory that the program allocated for it.
 //!
-//! `open`: a log of 10,000 finished and 1,000 sleeping runs, left by a process that was killed when its background had
-//! done its work; how long it takes until the runtime is ready. `at_once` is the same if it was killed when the last run was safe: then most
-//! files have to be made first. `closed` is after an end in good order. `raw` lists the directory and reads every file of it.
+//! `open`: the time until a runtime is ready on a log of 10,000 finished and 1,000 sleeping runs,
+//! left by a process that was killed after its background thread had done its work. `at_once` is
+//! the same for a process that was killed when the last run was safe, so that most files have to be
+//! made first. `closed` is after a clean shutdown. `raw` lists the directory and reads all of its
+//! files.
 
 use std::rc::Rc;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The measures of durable runs, beside what the same disk does without tiffany.
+//! The measures of durable runs, next to what the same disk does without tiffany.
 
 mod child;
 mod disk;
@@ -19,10 +19,10 @@ use std::rc::Rc;
 
 use crate::harness::Measure;
 
-/// The hidden command of a process that is killed or looked at from outside.
+/// The hidden command of a process that is killed or observed from outside.
 pub(crate) const CHILD: &str = "durable-child";
 
-/// All of them, in the order they are taken.
+/// Returns all of these measures, in the order in which they are taken.
 pub(crate) fn measures(place: &Rc<Place>) -> Vec<Measure> {
     vec![
         steps::one_run(place),

@@ -1,28 +1,29 @@
-//! Where the logs of a measurement are. They are removed at the end of all measures, also when something fails in
-//! between, and not earlier: ext4 does not use the number of a removed file again for one to five minutes, and a new file in the same
-//! part of the disk has to look past all of them, which made new files ten times as dear.
+//! The directories for the logs of a measurement. They are removed after all measures, even after a
+//! failure, but not earlier: for one to five minutes, ext4 does not reuse the inode number of a
+//! removed file, and a new file in the same part of the disk has to search past all of them. This
+//! made new files ten times as expensive.
 
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The directory of all measures of this process. It is made when something is put there.
+/// The directory for all measures of this process. It is created when it is first used.
 pub(crate) struct Place {
     root: PathBuf,
     next: Cell<usize>,
 }
 
 impl Place {
-    /// A directory of its own in this one, or in the system's directory for temporary files.
+    /// Chooses a new directory below `base`, or below the system's directory for temporary files.
     pub(crate) fn new(base: Option<PathBuf>) -> Place {
         let base = base.unwrap_or_else(std::env::temp_dir);
         let root = base.join(format!("tiffany-bench-durable-{}", std::process::id()));
         Place { root, next: Cell::new(0) }
     }
 
-    /// A new and empty directory. All that was written before goes to the disk first, so that nobody pays for
-    /// the one before him.
+    /// Makes a new, empty directory. Everything that was written before is flushed to the disk
+    /// first, so that no measure pays for an earlier one.
     pub(crate) fn fresh(&self, name: &str) -> Result<Scratch, String> {
         let number = self.next.replace(self.next.get() + 1);
         let path = self.root.join(format!("{number}-{name}"));
@@ -39,7 +40,7 @@ impl Drop for Place {
     }
 }
 
-/// Lets a log's threads finish what they have from before, and the disk too.
+/// Waits until the threads of a log and the disk have finished earlier work.
 pub(crate) fn settle() {
     std::thread::sleep(Duration::from_millis(200));
     rustix::fs::sync();
@@ -55,12 +56,12 @@ impl Scratch {
         &self.path
     }
 
-    /// The directory of a log in it.
+    /// Returns the directory of the log in it.
     pub(crate) fn log(&self) -> PathBuf {
         self.path.join("log")
     }
 
-    /// The bytes of all run files of that log.
+    /// Returns the size of all run files of that log, in bytes.
     pub(super) fn run_bytes(&self) -> Result<u64, String> {
         let dir = self.log().join("wal");
         let sizes = fs::read_dir(&dir).and_then(|files| {

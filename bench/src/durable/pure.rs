@@ -1,9 +1,9 @@
-//! `pure`: one run that draws random numbers. Each is a line of its log, and none waits for the disk; the run's
-//! end does, so all of them are safe when the time is taken.
+//! `pure`: one run that draws random numbers. Each number is a line of its log, and none waits for
+//! the disk. The end of the run does, so all lines are safe when the time is taken.
 //!
-//! `raw` is one thread that makes lines of the same form and length by hand, with their checksums, writes them in
-//! pieces of 256 KiB into a file that was filled before and into another that grows, as a log does, and ends with one
-//! fdatasync of the first.
+//! `raw` is one thread that makes lines of the same form and length, with checksums. It writes them
+//! in pieces of 256 KiB to a file that was filled before and to another one that grows, as a log
+//! does, and ends with one fdatasync of the first.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -43,7 +43,7 @@ fn sample(records: u64, elapsed: Duration, bytes: u64) -> Sample {
 fn tiffany(here: &Place, mode: Mode) -> Taken {
     let (scratch, records) = (here.fresh("pure")?, records(mode));
     let mut runtime = work::open(&scratch.log())?;
-    // The first run makes the log's segments.
+    // The first run makes the log create its segments.
     work::one(&mut runtime, "randoms", "before", records * 2)?;
     place::settle();
     let start = Instant::now();

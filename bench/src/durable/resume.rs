@@ -1,8 +1,9 @@
-//! `w3`: a process is killed in the middle of its steps; how long it takes from starting it again to the next
-//! step. `raw` is a process of the same program that says a line and ends.
+//! `w3`: a process is killed in the middle of its steps. The measure is the time from starting it
+//! again to the next step. `raw` is a process of the same program that prints a line and ends.
 //!
-//! `replay`: a run whose log is long, half of it random numbers and half of it readings of the clock; how fast it is
-//! brought back, which is all that opening this log does. `raw` reads the same file and checks it, with the log's own reader.
+//! `replay`: the speed of resuming a run with a long log, half of it random numbers and half of it
+//! readings of the clock. Opening this log does nothing else. `raw` reads and checks the same file
+//! with the log's own reader.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -55,7 +56,7 @@ fn killed(place: &Place, mode: Mode) -> Taken {
 }
 
 pub(super) fn long_log(place: &Rc<Place>) -> Measure {
-    // Made by whoever needs it first.
+    // Made by the contender that needs it first.
     let log = Rc::new(RefCell::new(None));
     let (place, other) = (Rc::clone(place), Rc::clone(&log));
     Measure {
@@ -92,7 +93,7 @@ fn make_long_log(place: &Place, mode: Mode) -> Result<Scratch, String> {
     let mut process = Process::start(&["mixed", log, &records(mode).to_string()])?;
     process.line()?;
     process.kill();
-    // Opened once, so that every sample finds the log in the same order.
+    // Opened once, so that all samples find the log in the same state.
     drop(work::open(&scratch.log())?);
     Ok(scratch)
 }
@@ -101,7 +102,7 @@ fn replay(scratch: &Scratch, mode: Mode) -> Taken {
     let start = Instant::now();
     let mut runtime = work::open(&scratch.log())?;
     let elapsed = start.elapsed();
-    // A run that could not be brought back would not take a message.
+    // A run that could not be resumed would not accept a message.
     let run = runtime.submit::<u64>("mixed", "run", &records(mode)).map_err(work::said)?;
     runtime.send(&run, "unwanted", &0).map_err(work::said)?;
     Ok(Sample::of(records(mode) as f64 / elapsed.as_secs_f64()))

@@ -1,9 +1,11 @@
-//! `w1`, `w2`, `w2_1000`, `w2_50k`: runs that do one step after the other, alone and many at once. A step is
-//! safe before the next one begins, and its work is nothing, so that the log is what is measured.
+//! `w1`, `w2`, `w2_1000`, `w2_50k`: runs that do one step after the other, alone and many at once.
+//! A step is safe before the next one begins, and its work is empty, so that only the log is
+//! measured.
 //!
-//! `raw` appends the bytes that a step has in its run's file, into a file that was filled before: alone with an
-//! fdatasync each, or 64 threads that share one. `bare` is the latter without the threads: one write of 64 such pieces and one fdatasync,
-//! which no program with 64 waiters reaches.
+//! `raw` appends the bytes that a step has in its run's file to a file that was filled before:
+//! alone with an fdatasync each, or with 64 threads that share one. `bare` is the latter without
+//! the threads: one write of 64 such pieces and one fdatasync, which no program with 64 waiters can
+//! reach.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,12 +16,12 @@ use super::place::{self, Place};
 use super::work;
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
-/// What the measures of steps have in common.
+/// The settings that all measures of steps have.
 #[derive(Clone)]
 struct Steps {
     place: Rc<Place>,
     function: &'static str,
-    /// The bytes of one step in the log: guessed, until the first sample has shown them.
+    /// The bytes of one step in the log: an estimate until the first sample has measured them.
     bytes: Rc<Cell<usize>>,
 }
 
@@ -28,18 +30,18 @@ impl Steps {
         Steps { place: Rc::clone(place), function, bytes: Rc::new(Cell::new(bytes)) }
     }
 
-    /// So many runs at once of so many steps each.
+    /// Takes a sample of `runs` runs at once, with `steps` steps each.
     fn tiffany(&self, runs: usize, steps: usize) -> Taken {
         let scratch = self.place.fresh("steps")?;
         let mut runtime = work::open(&scratch.log())?;
-        // The log's files and threads are there before the time is taken, as they are in a program that runs
-        // for long.
+        // The log's files and threads exist before the time is taken, as in a program that has been
+        // running for a while.
         let before = steps.div_ceil(4);
         self.take(&mut runtime, "before", runs, before)?;
         place::settle();
         let elapsed = self.take(&mut runtime, "run", runs, steps)?;
         drop(runtime);
-        // Payloads of 50 kB are not in the files of the runs, and are what counts.
+        // Payloads of 50 kB are not in the files of the runs, although they are what is measured.
         if self.function == "steps" {
             self.bytes.set(scratch.run_bytes()? as usize / (runs * (before + steps)));
         }
@@ -132,7 +134,8 @@ pub(super) fn large_results(place: &Rc<Place>) -> Measure {
     }
 }
 
-/// tiffany with so many runs and steps, and so many group commits without it.
+/// Returns tiffany and its two floors, with the number of runs, steps and group commits from
+/// `size`.
 fn groups(ours: Steps, size: fn(Mode) -> (usize, usize, usize)) -> Vec<Contender> {
     let (raw, bare) = (ours.clone(), ours.clone());
     vec![

@@ -1,4 +1,4 @@
-//! The functions that durable runs are started from here, and runtimes that know them.
+//! The functions of the durable runs that are measured, and runtimes with these functions.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use tiffany::durable::{DurableRun, receive, step};
 use tiffany::{Builder, RunError, Runtime, TaskError, now, random, sleep, try_spawn, yield_now};
 
-/// Among how many tasks yields switch.
+/// The number of tasks among which yields switch.
 pub(super) const YIELDING: u64 = 100;
 
-/// A runtime on this log, with the default settings.
+/// Opens a runtime on this log, with the default settings.
 pub(crate) fn open(log: &Path) -> Result<Runtime, String> {
     functions().log_dir(log).build().map_err(said)
 }
 
-/// All functions.
+/// Returns a builder with all functions.
 pub(crate) fn functions() -> Builder {
     Runtime::builder()
         .register("steps", steps)
@@ -32,7 +32,7 @@ pub(crate) fn said(error: RunError) -> String {
     error.to_string()
 }
 
-/// Starts runs of a function, each with the same input and an id of its own.
+/// Starts runs of a function with the same input and different ids.
 pub(super) fn submit(
     runtime: &mut Runtime,
     function: &str,
@@ -46,7 +46,7 @@ pub(super) fn wait_for_all(runtime: &mut Runtime, runs: &[DurableRun<u64>]) -> R
     runs.iter().try_for_each(|run| runtime.wait_for(run).map(drop)).map_err(said)
 }
 
-/// One run from its start to its end.
+/// Starts a run and waits for its end.
 pub(super) fn one(
     runtime: &mut Runtime,
     function: &str,
@@ -57,7 +57,7 @@ pub(super) fn one(
     wait_for_all(runtime, &runs)
 }
 
-/// Steps one after the other.
+/// Does this number of steps, one after the other.
 pub(crate) async fn steps(count: u64) -> Result<u64, TaskError> {
     let mut sum = 0;
     for number in 0..count {
@@ -66,7 +66,7 @@ pub(crate) async fn steps(count: u64) -> Result<u64, TaskError> {
     Ok(sum)
 }
 
-/// Steps whose results are 50 kB, each another one, so that none is stored in the place of another.
+/// Does steps with different results of 50 kB each, so that each is stored separately.
 async fn large(count: u64) -> Result<u64, TaskError> {
     let (mut sum, run) = (0, random().await);
     for number in 0..count {
@@ -83,7 +83,7 @@ async fn large(count: u64) -> Result<u64, TaskError> {
 
 pub(super) const LARGE: usize = 50_000;
 
-/// Steps that are seen from outside: each writes an empty line.
+/// Does steps that are visible from outside, because each prints an empty line.
 async fn shown_steps(count: u64) -> Result<u64, TaskError> {
     for _ in 0..count {
         step("show", || writeln!(std::io::stdout())).await?;
@@ -99,7 +99,7 @@ pub(super) async fn randoms(count: u64) -> Result<u64, TaskError> {
     Ok(sum)
 }
 
-/// Calls that need no sync, then a step that is seen from outside, then nothing more.
+/// Makes calls that need no sync, then does a step that is visible from outside, and then nothing.
 async fn mixed(count: u64) -> Result<u64, TaskError> {
     for number in 0..count {
         match number % 2 {

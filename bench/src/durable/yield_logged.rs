@@ -1,7 +1,8 @@
-//! `yield_logged`: what a yield costs the thread of the loop in a durable run, beyond what it costs in one that
-//! is not: 100 tasks that let each other go first. It is CPU time of that thread, so neither the disk nor the log's threads are in it.
-//! Repeated yields of a task become one line with their count, so `random` stands beside: the same difference for a call that
-//! becomes a line each time.
+//! `yield_logged`: the additional cost of a yield for the loop's thread in a durable run, compared
+//! with a run that is not durable, with 100 tasks that yield to each other. It is CPU time of that
+//! thread, so it excludes the disk and the log's threads. Repeated yields of a task become one line
+//! with their count; for comparison, `random` is the same difference for a call that becomes a line
+//! each time.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -48,7 +49,7 @@ fn tiffany(place: &Place, mode: Mode) -> Taken {
         .beside("random", random - plain_random))
 }
 
-/// The CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,4 +1,5 @@
-//! `backup`: the steps of `w2` on a directory of 1 GB, while another process copies it, beside the same without that.
+//! `backup`: the steps of `w2` in a directory of 1 GB with and without another process that copies
+//! it.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -17,11 +18,11 @@ use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 /// The size of one result in the directory that is copied.
 const LARGE: usize = 200_000;
 
-/// What a gentle process leaves to others.
+/// The nice value of the process that copies.
 const NICE: i32 = 19;
 
 pub(super) fn measure(place: &Rc<Place>) -> Measure {
-    // Made by whoever needs it first.
+    // Made by the contender that needs it first.
     let busy = Rc::new(RefCell::new(None));
     let (place, other) = (Rc::clone(place), Rc::clone(&busy));
     Measure {
@@ -50,7 +51,7 @@ pub(super) fn measure(place: &Rc<Place>) -> Measure {
     }
 }
 
-/// Results that fill the directory, none of them the same.
+/// Returns large results that fill the directory, all of them different.
 async fn large(count: u64) -> Result<u64, TaskError> {
     let (mut sum, run) = (0, random().await);
     for number in 0..count {
@@ -64,7 +65,7 @@ async fn large(count: u64) -> Result<u64, TaskError> {
     Ok(sum)
 }
 
-/// A directory that is in use.
+/// A log directory that is in use.
 struct Busy {
     runtime: Runtime,
     scratch: Scratch,
@@ -84,7 +85,7 @@ impl Busy {
         Ok(busy)
     }
 
-    /// So many runs at once, to their end.
+    /// Runs this many runs at once, and waits for their ends.
     fn all(&mut self, function: &str, runs: usize, input: u64) -> Result<(), String> {
         let said = |error: tiffany::RunError| error.to_string();
         let round = self.rounds;
@@ -116,7 +117,7 @@ impl Busy {
         let mut process = Process::start(&["backup", log, to])?;
         process.line()?;
         let sample = self.work(mode)?;
-        // A short one has nothing to say.
+        // In quick mode, the backup may be too short to overlap.
         match mode == Mode::Quick || process.is_running() {
             true => Ok(sample),
             false => Err("the backup was over before the steps were".into()),
@@ -124,7 +125,7 @@ impl Busy {
     }
 }
 
-/// The process that copies, as the command does; a line says that it has begun.
+/// Runs the process that copies, as the command does. It prints a line when it has begun.
 pub(crate) fn serve(log: &str, to: &str) -> Result<(), String> {
     let log = Path::new(log);
     let mut pace = Pace::beside(log);

@@ -1,5 +1,5 @@
-//! `check`: all live runs of a directory against the program that made them. `raw` reads the same files and checks them, with the log's own
-//! reader.
+//! `check`: checks all live runs in a directory against the program that made them. `raw` reads and
+//! checks the same files with the log's own reader.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,11 +14,12 @@ use tiffany::{Builder, Runtime, TaskError, random, sleep};
 use crate::durable::{Place, Scratch};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
-/// A random number and a step are four records, and so many of them are nearly 200.
+/// The number of turns of a run. A random number and a step are four records, so this makes nearly
+/// 200.
 const TURNS: u64 = 49;
 
 pub(super) fn measure(place: &Rc<Place>) -> Measure {
-    // Made by whoever needs it first.
+    // Made by the contender that needs it first.
     let log = Rc::new(RefCell::new(None));
     let (place, other) = (Rc::clone(place), Rc::clone(&log));
     Measure {
@@ -59,7 +60,7 @@ async fn waits(turns: u64) -> Result<u64, TaskError> {
     Ok(sum.wrapping_add(receive("go").await?))
 }
 
-/// How many have come to their message in this process.
+/// The number of runs in this process that wait for their message.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 fn program() -> Builder {

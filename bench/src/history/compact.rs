@@ -1,5 +1,7 @@
-//! `compact`, `compact_small`: finished logs that are read, checked and compacted, in MB a second, on a directory that nobody has, until that is safe. Beside it the same until the log
-//! is closed, with all files synced, which pays for whatever else the file system has to write. `raw` only reads the same files and checks them, with the log's own reader.
+//! `compact`, `compact_small`: the speed of reading, checking and compacting finished runs in a
+//! directory that is not in use, in MB per second, until the result is safe. An additional column
+//! includes closing the log with all files synced, which also pays for anything else that the file
+//! system has to write. `raw` only reads and checks the same files, with the log's own reader.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -13,23 +15,24 @@ use tiffany::{Runtime, TaskError, Uuid};
 use crate::durable::{Place, Scratch};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
-/// How long the text is that a step gives.
+/// The length of the text that a step returns.
 const TEXT: usize = 400;
 
-/// How many runs there are, and how many steps each of them has.
+/// The number of runs, and of steps in each run.
 #[derive(Clone, Copy)]
 struct Size {
     runs: u32,
     steps: u32,
 }
 
-/// Long runs.
+/// Measures long runs.
 pub(super) fn of_long_runs(place: &Rc<Place>) -> Measure {
     let what = "40 finished runs of 9,000 records, read, checked and compacted";
     measure(place, "compact", what, Size { runs: 40, steps: 3_000 })
 }
 
-/// As many bytes in ten times as many runs, each of which has a file of its own.
+/// Measures the same number of bytes in ten times as many runs, each of which has a file of its
+/// own.
 pub(super) fn of_short_runs(place: &Rc<Place>) -> Measure {
     let what = "400 finished runs of 900 records, read, checked and compacted";
     measure(place, "compact_small", what, Size { runs: 400, steps: 300 })
@@ -66,7 +69,7 @@ async fn work((number, steps): (u32, u32)) -> Result<u32, TaskError> {
     Ok(number)
 }
 
-/// A directory with finished runs, closed in good order.
+/// Makes a directory with finished runs, and closes it cleanly.
 fn make(place: &Place, size: Size) -> Result<Scratch, String> {
     let scratch = place.fresh("compact")?;
     let builder = Runtime::builder().log_dir(scratch.log()).register("work", work);
@@ -83,7 +86,7 @@ fn make(place: &Place, size: Size) -> Result<Scratch, String> {
     Ok(scratch)
 }
 
-/// The runs, and how many bytes they have.
+/// Returns the finished runs, and their size in bytes.
 fn over(log: &Path) -> Result<(Vec<Uuid>, f64), String> {
     let view = View::open(std::sync::Arc::new(RealDisk), log).map_err(|e| e.to_string())?;
     let over = view.runs().filter(|(_, entry)| entry.state == RunState::Finished);

@@ -1,6 +1,8 @@
-//! `snapshot_restart`, `continue_restart`: a run is killed after 10,000,000 calls; how long it takes from opening its log to its next call,
-//! how long its log is, and how much memory the process had that made the calls. The one is a state machine, of which there are
-//! snapshots; the other begins anew every 10,000 calls. `raw` reads the same file and checks it, with the log's own reader.
+//! `snapshot_restart`, `continue_restart`: a run is killed after 10,000,000 calls. The measure is
+//! the time from opening its log to its next call; additional columns are the length of the log,
+//! and the memory of the process that made the calls. The first run is a state machine with
+//! snapshots; the second one begins a new generation every 10,000 calls. `raw` reads and checks the
+//! same file with the log's own reader.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -16,20 +18,20 @@ use tiffany::{Direct, Runtime, SystemCall, TaskContext, TaskError, TaskStatus, r
 use crate::durable::{Place, Process, Scratch};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
-/// After so many calls it waits for a moment, as a run does that does something.
+/// The number of calls after which the run waits for a moment, like a run that does real work.
 const PAUSE: u64 = 1_000;
 
-/// After so many it begins anew.
+/// The number of calls after which the run begins a new generation.
 const GENERATION: u64 = 10_000;
 
-/// A run that is a state machine.
+/// Measures a run that is a state machine.
 pub(super) fn of_snapshots(place: &Rc<Place>) -> Measure {
     let what =
         "a run of a state machine after 10,000,000 calls: from opening its log to its next call";
     measure(place, "snapshot_restart", what, "drawer")
 }
 
-/// A run that is continued.
+/// Measures a run that continues in new generations.
 pub(super) fn of_continued(place: &Rc<Place>) -> Measure {
     let what = "a run after 10,000,000 calls that is continued every 10,000: from opening its log to its next call";
     measure(place, "continue_restart", what, "continued")
@@ -41,7 +43,7 @@ fn measure(
     what: &'static str,
     function: &'static str,
 ) -> Measure {
-    // Made by whoever needs it first.
+    // Made by the contender that needs it first.
     let log = Rc::new(RefCell::new(None));
     let (place, other) = (Rc::clone(place), Rc::clone(&log));
     Measure {
@@ -92,7 +94,7 @@ enum Doing {
     Showing,
 }
 
-/// How many steps this process has seen.
+/// The number of steps in this process so far.
 static SHOWN: AtomicU64 = AtomicU64::new(0);
 
 impl DurableAgent for Drawer {
@@ -131,7 +133,7 @@ impl DurableAgent for Drawer {
     }
 }
 
-/// The same as a function.
+/// Does the same as [`Drawer`], as a function that begins new generations.
 async fn continued(mut left: u64) -> Result<u64, TaskError> {
     for _ in 0..left.min(GENERATION) {
         random().await;
@@ -155,7 +157,7 @@ fn open(log: &Path) -> Result<Runtime, String> {
     builder.register("continued", continued).build().map_err(|error| error.to_string())
 }
 
-/// Drives until a step is seen.
+/// Drives the runtime until a step was done.
 fn until_shown(runtime: &mut Runtime) -> Result<(), String> {
     let before = SHOWN.load(Ordering::SeqCst);
     while SHOWN.load(Ordering::SeqCst) == before {
@@ -165,7 +167,8 @@ fn until_shown(runtime: &mut Runtime) -> Result<(), String> {
     Ok(())
 }
 
-/// The process that is killed: a run that has made so many calls, and says so by a line, with the kilobytes it had at most.
+/// Runs the process that is killed. When its run has made this number of calls, it prints a line
+/// with its peak memory in kilobytes.
 pub(crate) fn serve(log: &str, function: &str, calls: &str) -> Result<(), String> {
     let mut runtime = open(Path::new(log))?;
     let calls: u64 = calls.parse().map_err(|_| "the parent gives numbers")?;
@@ -179,7 +182,7 @@ pub(crate) fn serve(log: &str, function: &str, calls: &str) -> Result<(), String
     }
 }
 
-/// What such a process left.
+/// The log and the memory of a process that was killed.
 struct Left {
     scratch: Scratch,
     memory_mb: f64,
@@ -192,7 +195,7 @@ fn make(place: &Place, function: &str, mode: Mode) -> Result<Left, String> {
     let mut process = Process::start(&["long run", log, function, &calls(mode).to_string()])?;
     let kilobytes: f64 = process.line()?.parse().map_err(|_| "the process says a number")?;
     process.kill();
-    // Opened once, so that every sample finds the log in the same order.
+    // Opened once, so that all samples find the log in the same state.
     drop(open(&scratch.log())?);
     Ok(Left { scratch, memory_mb: kilobytes / 1e3 })
 }
@@ -210,7 +213,7 @@ fn next_call(Left { scratch, memory_mb }: &Left, function: &str, mode: Mode) -> 
     Ok(sample.beside("memory MB", *memory_mb))
 }
 
-/// The file of the only run.
+/// Returns the contents of the file of the only run.
 fn bytes(scratch: &Scratch) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
     for file in std::fs::read_dir(scratch.log().join("wal")).map_err(failed)? {

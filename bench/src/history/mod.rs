@@ -1,4 +1,4 @@
-//! The measures of long histories: what it costs that a run has been going on for very long, and that there are many.
+//! The measures of long histories: the cost of runs that have lived very long, and of many runs.
 
 mod backup;
 mod check;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use crate::durable::Place;
 use crate::harness::Measure;
 
-/// All of them, in the order they are taken.
+/// Returns all of these measures, in the order in which they are taken.
 pub(crate) fn measures(place: &Rc<Place>) -> Vec<Measure> {
     vec![
         seek::measure(place),

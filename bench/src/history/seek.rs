@@ -1,5 +1,5 @@
-//! `seek`: a look at a record near the end of a run of 100,000, whose log is opened for it, and then at records nearby. `raw` reads the same file
-//! and checks it, with the log's own reader.
+//! `seek`: opens the log of a run with 100,000 records to look at one near the end, and then at
+//! records nearby. `raw` reads and checks the same file with the log's own reader.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,15 +12,15 @@ use super::long_runs;
 use crate::durable::{Place, Scratch};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
-/// A step and a random number are four records.
+/// The numbers of tasks, and of records per turn: a step and a random number are four records.
 const TASKS: u64 = 100;
 const RECORDS: u64 = 4;
 
-/// So far away is nearby.
+/// The distance of records nearby.
 const NEARBY: u64 = 50;
 
 pub(super) fn measure(place: &Rc<Place>) -> Measure {
-    // Made by whoever needs it first.
+    // Made by the contender that needs it first.
     let log = Rc::new(RefCell::new(None));
     let (place, other) = (Rc::clone(place), Rc::clone(&log));
     Measure {

@@ -1,11 +1,13 @@
-//! `gather_10k` and `gather_100k`: tasks that wait at a gate and return a number are spawned, the gate
-//! opens, and all are gathered in order. The figure is the whole for each task; `gather_only` is the time from the
-//! call to its answer, in which the tasks end. The gate makes the gather wait: without it tiffany's
-//! children, which run while their parent spawns, would all be over before.
+//! `gather_10k` and `gather_100k`: tasks that wait at a gate and return a number are spawned, the
+//! gate opens, and all are gathered in order. The figure is the total time per task; `gather_only`
+//! is the time from the call to its answer, in which the tasks end. The gate makes the gather wait:
+//! without it, tiffany's children, which run while their parent spawns, would all be finished
+//! before.
 //!
-//! The others have no gather: they await their handles in order, which is the usual way. One warm-up round
-//! in the same runtime comes first, so that fresh memory is not what is measured. `linear` is the cost
-//! for each of 100,000 divided by the cost for each of 10,000, both taken one after the other.
+//! The others have no gather: they await their handles in order, which is the usual way. One
+//! warm-up round in the same runtime comes first, so that fresh memory is not measured. `linear` is
+//! the cost per task with 100,000 tasks divided by the cost with 10,000, both taken one after the
+//! other.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,7 +59,7 @@ fn contenders(take: fn(Mode, fn(usize) -> Times) -> Sample) -> Vec<Contender> {
     ]
 }
 
-/// How long it took for so many tasks.
+/// The times for a number of tasks.
 struct Times {
     tasks: usize,
     spawning: Duration,

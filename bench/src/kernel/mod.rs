@@ -17,7 +17,7 @@ use crate::harness::Measure;
 /// The hidden command of an echo server.
 pub(crate) const SERVE_ECHO: &str = "serve-echo";
 
-/// All of them, in the order they are taken.
+/// Returns all of these measures, in the order in which they are taken.
 pub(crate) fn measures() -> Vec<Measure> {
     vec![
         yield_now::measure(),

@@ -1,10 +1,10 @@
-//! `parked_bytes`: a million tasks that wait for one shared thing; how much memory each takes beside
-//! its own future. Bytes are what the program asked of the allocator and has not given back.
-//! The handles are dropped: the tasks live by themselves.
+//! `parked_bytes`: the memory that each of a million tasks takes in addition to its own future
+//! while they wait for one shared object. It counts bytes that the program allocated and has not
+//! freed. The handles are dropped, so the tasks live on their own.
 //!
-//! What they wait for: a promise in tiffany, `Notify` in tokio, `event_listener::Event` in smol, and
-//! for monoio, which has nothing of the kind, `event_listener` too. What a waiter registers (a node in a list) counts;
-//! what it keeps inside its own future (tokio's node, tiffany's call) is in the future's size.
+//! The object is a promise in tiffany, `Notify` in tokio, and `event_listener::Event` in smol and
+//! in monoio, which has nothing comparable. What a waiter registers (a node in a list) counts; what
+//! it keeps inside its own future (tokio's node, tiffany's call) is part of the future's size.
 
 use std::mem::size_of_val;
 use std::rc::Rc;
@@ -38,7 +38,7 @@ fn tasks(mode: Mode) -> usize {
     mode.pick(1_000_000, 10_000)
 }
 
-/// The figures, from the live bytes and the size of one future.
+/// Makes the sample from the live bytes and the size of one future.
 fn sample(live: isize, future: usize, tasks: usize) -> Sample {
     let each = live as f64 / tasks as f64;
     Sample::of(each - future as f64).beside("future_bytes", future as f64).beside("in_all", each)
@@ -76,7 +76,8 @@ fn tokio(mode: Mode) -> Sample {
         for _ in 0..tasks {
             drop(tokio::spawn(parked(Arc::clone(&gate))));
         }
-        // FIFO: when this has its next turn, all of them had theirs.
+        // Tasks are scheduled in FIFO order: when this one has its next turn, all others have had
+        // theirs.
         tokio::task::yield_now().await;
         let live = counting_alloc::live();
         counting_alloc::stop();
@@ -125,7 +126,7 @@ async fn listen(gate: Rc<Event>) {
     gate.listen().await;
 }
 
-/// Lets the others run until all of them wait.
+/// Lets the other tasks run until all of them wait.
 async fn wait_for_all<F>(parked: impl Fn() -> bool, yield_now: fn() -> F)
 where
     F: Future<Output = ()>,

@@ -1,10 +1,11 @@
-//! `promise`: two tasks play ping-pong. Each round trip uses two fresh one-shots: the player settles
-//! the ping the partner waits for, the partner settles the pong the player waits for. The halves go
-//! from one task to the other through a thread-local, which costs the same in all.
+//! `promise`: two tasks play ping-pong. Each round trip uses two new one-shots: the player settles
+//! the ping that the partner waits for, and the partner settles the pong that the player waits for.
+//! The halves are passed between the tasks through a thread-local, which costs the same for all
+//! contenders.
 //!
-//! One-shots: tiffany's promise, tokio's `oneshot`, `futures_channel::oneshot` for smol (3.4 times as
-//! fast there as `async-channel`), `local_sync::oneshot` for monoio (made for it; the other two are no
-//! faster there), and a shared cell for the bare loop.
+//! The one-shots are tiffany's promise, tokio's `oneshot`, `futures_channel::oneshot` for smol (3.4
+//! times as fast there as `async-channel`), `local_sync::oneshot` for monoio (made for it; the
+//! other two are not faster there), and a shared cell for the bare loop.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -42,7 +43,8 @@ fn sample(elapsed: Duration, mode: Mode) -> Sample {
     Sample::ns_each(elapsed, trips(mode) as usize)
 }
 
-/// What the partner needs for the next trip: where to wait, and what to settle now.
+/// The halves that the partner needs for the next trip: the one to wait for, and the one to settle
+/// now.
 struct Halves<Wait, Settle> {
     next_ping: Wait,
     pong: Settle,

@@ -1,6 +1,6 @@
-//! `spawn_join`: batches of 1,000 tasks that return a number; each is spawned, then all are awaited
-//! in order through their handles. Spawning is a scheduling point in tiffany, so its children run
-//! meanwhile; in the others they run when the parent first waits. All children run in both.
+//! `spawn_join`: batches of 1,000 tasks that return a number. All are spawned, and then awaited in
+//! order through their handles. Spawning is a scheduling point in tiffany, so its children run
+//! meanwhile; in the others, they run when the parent first waits. All children run in both cases.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -35,7 +35,7 @@ fn batches(mode: Mode) -> u64 {
     mode.pick(300, 5)
 }
 
-/// Tasks of all batches, and the sum they must give.
+/// Returns the number of tasks in all batches.
 fn tasks(mode: Mode) -> usize {
     (BATCH * batches(mode)) as usize
 }
@@ -120,7 +120,7 @@ fn monoio(mode: Mode) -> Sample {
     Sample::ns_each(elapsed, tasks(mode))
 }
 
-/// A box and one poll each.
+/// Measures one box and one poll per task.
 fn bare(mode: Mode) -> Sample {
     let (start, mut sum) = (Instant::now(), 0);
     let mut cx = Context::from_waker(Waker::noop());

@@ -1,8 +1,9 @@
-//! `timer_cancel`: the life of a timeout that does not happen. 10,000 tasks sleep for long; another
-//! makes 100 sleeps, polls each once so that it is registered, lets the others run, and drops all
-//! of them. A sleep in tiffany is registered when the task's turn ends, so without that turn nothing would
-//! be measured there. The places for the sleeps are made
-//! before, so no allocator is measured but what a runtime itself asks of it. `bare` inserts into a `BTreeMap` and removes again.
+//! `timer_cancel`: the cost of a timeout that does not happen. 10,000 tasks sleep for a long time;
+//! another task makes 100 sleeps, polls each once so that it is registered, lets the others run,
+//! and drops all of them. A sleep in tiffany is registered when the task's turn ends, so without
+//! that turn nothing would be measured there. The memory for the sleeps is allocated before, so
+//! only allocations of the runtimes themselves are measured. `bare` inserts into a `BTreeMap` and
+//! removes again.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -44,7 +45,7 @@ fn sample(elapsed: Duration, mode: Mode) -> Sample {
     Sample::ns_each(elapsed, BATCH * batches(mode))
 }
 
-/// From a minute to an hour: none of them is ever due.
+/// Returns a time between a minute and an hour, so that no sleep is ever due.
 fn long(dice: &mut Dice) -> Duration {
     dice.between(Duration::from_secs(60), Duration::from_secs(3600))
 }

@@ -1,6 +1,7 @@
-//! `timer_late`: 100,000 tasks that each sleep once, for a time within a second that is the same in
-//! every run; how much later than asked each is resumed. All read the same clock, `Instant`, inside the task. `p99` and
-//! `earliest` stand beside the median: below nothing means that a sleep was shorter than asked.
+//! `timer_late`: 100,000 tasks sleep once each, for times within a second that are the same in
+//! every run. The figure is how much later than requested each task is resumed. All read the same
+//! clock, `Instant`, inside the task. `p99` and `earliest` are shown next to the median; a negative
+//! value means that a sleep was shorter than requested.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ pub(crate) fn measure() -> Measure {
     }
 }
 
-/// The durations to sleep.
+/// Returns the durations to sleep.
 fn durations(mode: Mode) -> impl Iterator<Item = Duration> {
     let (tasks, longest) = mode.pick((100_000, 1_000), (5_000, 100));
     let mut dice = Dice(3);
@@ -33,7 +34,7 @@ fn durations(mode: Mode) -> impl Iterator<Item = Duration> {
     (0..tasks).map(move |_| dice.between(Duration::from_millis(1), longest))
 }
 
-/// Sleeps, and tells by how many nanoseconds it was late.
+/// Sleeps, and returns how late it was, in nanoseconds.
 async fn lateness<S: Future>(duration: Duration, sleep: impl FnOnce(Duration) -> S) -> i64 {
     let asked = Instant::now();
     sleep(duration).await;

@@ -1,11 +1,12 @@
-//! `wake_xthread`: another thread settles bursts of 100 external promises. The figure is the number of
-//! wake-up system calls for each burst while the loop sleeps; `awake` is the same while a task that
-//! yields all the time keeps the loop awake; `settle_ns` is what one settling costs that thread.
+//! `wake_xthread`: another thread settles bursts of 100 external promises. The figure is the number
+//! of wake-up system calls per burst while the loop sleeps; `awake` is the same while a task that
+//! yields continuously keeps the loop awake; `settle_ns` is the cost of settling one promise for
+//! that thread.
 //!
-//! Wake-ups are writes to an eventfd, and the kernel counts the writes of each thread in
+//! Wake-ups are writes to an eventfd, and the system counts the writes of each thread in
 //! `/proc/thread-self/io` (`syscw`), so nothing is traced or slowed down. tokio's one-shots are the
-//! peer; smol may sleep on a futex, which is no write and would not be seen, and monoio needs another
-//! set of features for wakers of other threads.
+//! peer. smol may sleep on a futex, which involves no write and would not be counted, and monoio
+//! needs another set of features for wakers of other threads.
 
 use std::fs;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -39,7 +40,7 @@ enum Loop {
     IsAwake,
 }
 
-/// What the settling thread saw.
+/// The measurements of the settling thread.
 struct Seen {
     writes: u64,
     settling: Duration,
@@ -54,7 +55,7 @@ fn both(mode: Mode, take: fn(usize, Loop) -> Result<Seen, String>) -> Taken {
         .beside("settle_ns", ns_each(asleep.settling, bursts * BURST)))
 }
 
-/// Settles every burst it is given, each a while after it came, so that the loop sleeps by then.
+/// Settles every burst that it receives, with a delay, so that the loop sleeps by then.
 fn settle_bursts<S>(bursts: &Receiver<Vec<S>>, settle: fn(S)) -> Result<Seen, String> {
     let mut seen = Seen { writes: 0, settling: Duration::ZERO };
     for burst in bursts {
@@ -74,7 +75,7 @@ fn writes_of_this_thread() -> Result<u64, String> {
     writes.ok_or_else(|| format!("{path} has no count of writes"))
 }
 
-/// Starts the settling thread, gives its channel to `run`, and waits for both.
+/// Starts the settling thread, passes its channel to `run`, and waits for both.
 fn with_thread<S: Send + 'static>(
     settle: fn(S),
     run: impl FnOnce(Sender<Vec<S>>),

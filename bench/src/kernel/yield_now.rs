@@ -1,7 +1,8 @@
-//! `yield`: 1,000 tasks that each let the others go first 1,000 times. Each runtime uses its own
-//! yield; monoio has none and wakes itself, which is cheaper than a switch: such a task goes to the front
-//! of its queue and is polled again at once, with all it needs in the cache. Spawning and joining are inside the time for all: a
-//! thousandth of the work. `bare` polls boxed futures round robin and is the floor, not a runtime.
+//! `yield`: 1,000 tasks that each yield 1,000 times. Each runtime uses its own yield. monoio has
+//! none, so its tasks wake themselves, which is cheaper than a switch: such a task moves to the
+//! front of its queue and is polled again at once, with all of its data in the cache. The time
+//! includes spawning and joining, which is a thousandth of the work. `bare` polls boxed futures
+//! round robin, and is the floor rather than a runtime.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! A daemon in a process of its own, and what is asked of it before and after something is measured.
+//! A daemon in a process of its own, and the requests to it before and after a measurement.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::line::{Line, on_this_thread, request};
 use super::{pal_ws, watchers};
 use crate::durable::{self, Place, Process, Scratch};
 
-/// A daemon that is killed with this.
+/// A daemon that is killed when this is dropped.
 pub(super) struct House {
     pub(super) process: Process,
     pub(super) address: SocketAddr,
     pub(super) scratch: Scratch,
 }
 
-/// So many clients start runs at once.
+/// The number of clients that start runs at once.
 pub(super) const CLIENTS: usize = 64;
 
 impl House {
@@ -28,7 +28,8 @@ impl House {
         Ok(House { process, address, scratch })
     }
 
-    /// Starts so many runs of a function, by clients that each wait for the answer before they ask again. Gives how long it took.
+    /// Starts runs of a function from clients that each wait for the answer before the next
+    /// request. Returns how long it took.
     pub(super) fn submit(
         &self,
         function: &str,
@@ -64,14 +65,14 @@ impl House {
         self.ask("POST", "/api/v1/runs", &submission(function, id, input), 201).map(drop)
     }
 
-    /// The value of a run, once it is over.
+    /// Waits for a run to finish, and returns its value.
     pub(super) fn value<T: DeserializeOwned>(&self, id: &str) -> Result<T, String> {
         let shown = self.ask("GET", &format!("/api/v1/runs/{id}?wait=60"), "", 200)?;
         let mut shown: serde_json::Value = read(&shown)?;
         serde_json::from_value(shown["value"].take()).map_err(|_| format!("it gave {shown}"))
     }
 
-    /// A figure of its metrics.
+    /// Returns one of its metrics.
     pub(super) fn metric(&self, name: &str) -> Result<f64, String> {
         let text = String::from_utf8(self.ask("GET", "/metrics", "", 200)?)
             .map_err(|error| error.to_string())?;
@@ -79,7 +80,7 @@ impl House {
         value.ok_or_else(|| format!("there is no metric {name}"))
     }
 
-    /// Asks one thing, and gives the body of the answer.
+    /// Sends a request, and returns the body of the answer.
     pub(super) fn ask(
         &self,
         method: &str,
@@ -102,7 +103,7 @@ pub(super) fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
     serde_json::from_slice(json).map_err(|error| format!("the daemon's JSON: {error}"))
 }
 
-/// Drives all of these at once, on this thread.
+/// Drives all of these futures concurrently, on this thread.
 pub(super) async fn all<T: Send + 'static>(
     clients: impl Iterator<Item = impl Future<Output = Result<T, String>> + Send + 'static>,
 ) -> Result<Vec<T>, String> {
@@ -118,11 +119,12 @@ pub(super) fn text(path: &std::path::Path) -> Result<&str, String> {
     path.to_str().ok_or_else(|| "the directory's name is no text".into())
 }
 
-/// The process: a line says where it listens.
+/// Runs the daemon. It prints a line with the address that it listens on.
 pub(crate) fn serve(log: &str) -> Result<(), String> {
     let functions =
         durable::functions().register("ticks", pal_ws::ticks).register("busy", watchers::busy);
-    // All clients have one address here, which may ask 20,000 times a second by default.
+    // All clients have the same address here, which is limited to 20,000 requests per second by
+    // default.
     let limits = Limits { requests_per_second: 1_000_000, ..Limits::default() };
     let serve = || {
         let daemon = Daemon::new(functions, log).listen(([127, 0, 0, 1], 0).into());

@@ -1,5 +1,5 @@
-//! A line to the daemon, for those who measure: HTTP/1.1 that stays open, or a WebSocket that is read. It does as little as it can, because it shares
-//! its cores with what is measured.
+//! A client connection to the daemon: HTTP/1.1 with keep-alive, or a WebSocket that is read. It
+//! does as little as possible, because it shares its cores with what is measured.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -11,11 +11,11 @@ use tokio::net::TcpStream;
 pub(super) struct Line {
     stream: TcpStream,
     came: Vec<u8>,
-    /// Up to here it was taken.
+    /// The number of bytes in `came` that were consumed.
     taken: usize,
 }
 
-/// A request with a body of JSON, if there is one.
+/// Formats a request with a JSON body, which may be empty.
 pub(super) fn request(method: &str, path: &str, body: &str) -> String {
     let length = body.len();
     format!(
@@ -23,7 +23,7 @@ pub(super) fn request(method: &str, path: &str, body: &str) -> String {
     )
 }
 
-/// The clients of a measure share one thread.
+/// Runs a future on this thread, which the clients of a measure share.
 pub(super) fn on_this_thread<T>(act: impl Future<Output = T>) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     Ok(runtime.map_err(broken)?.block_on(act))
@@ -40,7 +40,7 @@ impl Line {
         Ok(Line { stream, came: Vec::new(), taken: 0 })
     }
 
-    /// Sends a request, and gives status and body of its answer.
+    /// Sends a request, and returns status and body of the answer.
     pub(super) async fn ask(&mut self, request: &str) -> Result<(u16, &[u8]), String> {
         self.stream.write_all(request.as_bytes()).await.map_err(broken)?;
         let (status, length) = self.head().await?;
@@ -51,7 +51,7 @@ impl Line {
         Ok((status, &self.came[body]))
     }
 
-    /// The same where only this status will do.
+    /// Sends a request, and returns the body of the answer if it has this status.
     pub(super) async fn expect(&mut self, request: &str, status: u16) -> Result<&[u8], String> {
         let (came, body) = self.ask(request).await?;
         match came == status {
@@ -60,7 +60,7 @@ impl Line {
         }
     }
 
-    /// Makes a WebSocket of it.
+    /// Upgrades the connection to a WebSocket.
     pub(super) async fn upgrade(&mut self, path: &str) -> Result<(), String> {
         let request = format!(
             "GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGlmZmFueS1iZW5jaC0tLQ==\r\n\r\n"
@@ -68,11 +68,11 @@ impl Line {
         self.stream.write_all(request.as_bytes()).await.map_err(broken)?;
         match self.head().await? {
             (101, _) => Ok(()),
-            (status, _) => Err(format!("no WebSocket comes of this: {status}")),
+            (status, _) => Err(format!("the connection did not become a WebSocket: {status}")),
         }
     }
 
-    /// The next message of a WebSocket. Pings are answered.
+    /// Returns the next message of a WebSocket. Answers pings.
     pub(super) async fn message(&mut self) -> Result<&[u8], String> {
         loop {
             let Some((kind, payload)) = self.frame() else {
@@ -92,7 +92,7 @@ impl Line {
         }
     }
 
-    /// A frame that is all here: its kind, and where its payload is.
+    /// Returns the kind of the next frame and the range of its payload, if the frame is complete.
     fn frame(&mut self) -> Option<(u8, Range<usize>)> {
         let rest = &self.came[self.taken..];
         let (head, length) = match *rest.get(1)? {
@@ -108,7 +108,7 @@ impl Line {
         Some((kind, self.take(length)))
     }
 
-    /// The status of an answer, and how long its body is.
+    /// Reads the head of an answer: its status, and the length of its body.
     async fn head(&mut self) -> Result<(u16, usize), String> {
         let end = loop {
             let rest = &self.came[self.taken..];
@@ -131,7 +131,7 @@ impl Line {
         from..self.taken
     }
 
-    /// Waits for more, and forgets what was taken.
+    /// Drops the consumed bytes, and waits for more.
     async fn more(&mut self) -> Result<(), String> {
         self.came.drain(..self.taken);
         self.taken = 0;

@@ -1,4 +1,5 @@
-//! The measures of what is seen and asked while it happens: what it costs those who work that others watch, and how soon those others know.
+//! The measures of observing runs while they work: what watching costs the runs that are watched,
+//! and how soon watchers learn what happened.
 
 mod house;
 mod line;
@@ -17,7 +18,7 @@ use std::rc::Rc;
 use crate::durable::Place;
 use crate::harness::Measure;
 
-/// All of them, in the order they are taken.
+/// Returns all of these measures, in the order in which they are taken.
 pub(crate) fn measures(place: &Rc<Place>) -> Vec<Measure> {
     vec![
         pal::measure(place, 0),

@@ -1,9 +1,12 @@
-//! `pal_0`, `pal_1`, `pal_10`: what a yield costs the thread of the loop when this many read every turn (`Detail::All`), each on a thread of its own,
-//! beyond what it costs when nobody ever asked for the activity log: 100 tasks that let each other go first. With 0 the log is kept and nobody reads it. It is CPU time of the
-//! loop's thread, because the readers have work of their own and share its cores.
+//! `pal_0`, `pal_1`, `pal_10`: the additional cost of a yield for the loop's thread while this
+//! number of readers read every turn (`Detail::All`), each on its own thread, with 100 tasks that
+//! yield to each other. It is compared with a runtime whose activity log was never requested. With
+//! 0 readers, the log is kept but not read. It is CPU time of the loop's thread, because the
+//! readers have work of their own and share its cores.
 //!
-//! Beside it: `durable`, the same difference for a durable run between these readers and none; `seen`, the part of all turns that a
-//! reader saw, the rest being what it was told it had lost; `wall`, the difference as a clock sees it.
+//! Additional columns: `durable` is the same difference for a durable run with and without these
+//! readers; `seen` is the part of all turns that a reader saw, the rest being reported to it as
+//! lost; `wall` is the difference in wall-clock time.
 
 use std::rc::Rc;
 use std::thread::JoinHandle;
@@ -66,7 +69,7 @@ fn run(runtime: &mut Runtime, id: &str, yields: u64) -> Result<(), tiffany::RunE
     runtime.wait_for(&run).map(drop)
 }
 
-/// What something took for each of so many.
+/// The time per operation.
 struct Each {
     cpu: f64,
     wall: f64,
@@ -79,13 +82,13 @@ fn ns(count: u64, act: impl FnOnce() -> Result<(), tiffany::RunError>) -> Result
     Ok(Each { cpu, wall: ns_each(wall.elapsed(), count as usize) })
 }
 
-/// The CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Threads that read until the runtime is gone.
+/// Threads that read until the runtime ends.
 struct Reading(Vec<JoinHandle<u64>>);
 
 impl Reading {
@@ -98,7 +101,7 @@ impl Reading {
         Reading(threads.collect())
     }
 
-    /// How many events each saw, on average.
+    /// Waits for the threads, and returns the average number of events they saw.
     fn end(self) -> f64 {
         let readers = self.0.len().max(1);
         let seen: u64 = self.0.into_iter().filter_map(|thread| thread.join().ok()).sum();

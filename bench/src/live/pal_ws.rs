@@ -1,7 +1,10 @@
-//! `pal_ws`: how long after `progress()` a WebSocket client has read it. A durable run of a daemon in a process of its own shows its clock every few milliseconds, and one client,
-//! alone on the machine, compares it with its own: the same clock of the system. The median is the figure, `p99` and `most` stand beside it.
+//! `pal_ws`: the time from `progress()` until a WebSocket client has read the event. A durable run
+//! of a daemon in a process of its own reports the time every few milliseconds. A single client on
+//! the same machine compares it with the same system clock. The figure is the median; `p99` and
+//! `most` are shown next to it.
 //!
-//! `raw` is the same between two threads over a bare TCP connection: what the machine needs to wake who waits.
+//! `raw` is the same between two threads over a plain TCP connection: the time that the machine
+//! needs to wake a waiting thread.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +21,7 @@ use super::line::{Line, on_this_thread};
 use crate::durable::{Place, settle};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
-/// Between two of them everybody goes to sleep again.
+/// The pause between two events, in which all threads go to sleep again.
 const PAUSE: Duration = Duration::from_millis(3);
 
 pub(super) fn measure(place: &Rc<Place>) -> Measure {
@@ -41,13 +44,13 @@ fn count(mode: Mode) -> usize {
     mode.pick(1_000, 20)
 }
 
-/// Nanoseconds of the system's clock, the same in all processes.
+/// Returns the nanoseconds of the system's monotonic clock, which is the same in all processes.
 fn clock() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Shows the clock so often.
+/// Reports the time this many times.
 pub(super) async fn ticks(count: u64) -> Result<u64, TaskError> {
     tiffany::durable::receive::<()>("go").await?;
     for _ in 0..count {
@@ -92,7 +95,7 @@ fn tiffany(place: &Place, mode: Mode) -> Taken {
     Ok(sample(late))
 }
 
-/// What is needed of a message.
+/// The parts of a message that are needed here.
 #[derive(Deserialize)]
 struct Message {
     event: Option<Event>,

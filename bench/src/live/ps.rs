@@ -1,7 +1,9 @@
-//! `ps`: how long `tiffany ls --active` takes while 10,000 runs of a daemon go on, from the start of its process to the last byte of its table: it connects to the socket in the directory, asks, and makes
-//! text of what it is told. A sample is the median of some of them; `first` is the first one of a daemon, and `http` a whole list of the same runs by `GET /api/v1/runs`.
+//! `ps`: how long `tiffany ls --active` takes while a daemon has 10,000 live runs, from the start
+//! of its process to the last byte of its table. It connects to the socket in the directory, sends
+//! a request, and formats the answer. A sample is the median of several calls; `first` is the first
+//! call to a daemon, and `http` is a complete list of the same runs from `GET /api/v1/runs`.
 //!
-//! `raw` is a process of this program that says a line and ends.
+//! `raw` is a process of this program that prints a line and ends.
 
 use std::ffi::OsString;
 use std::rc::Rc;
@@ -42,7 +44,7 @@ fn tiffany(place: &Place, mode: Mode) -> Taken {
     let ps = || {
         let (took, printed) = timed(|| output(&["ps", log]))?;
         let lines = printed.iter().filter(|byte| **byte == b'\n').count();
-        // There is a line of names above.
+        // The first line of the table is the header.
         (lines == runs + 1).then_some(took).ok_or_else(|| format!("it printed {lines} lines"))
     };
     let first = ps()?;
@@ -58,7 +60,7 @@ fn tiffany(place: &Place, mode: Mode) -> Taken {
     Ok(Sample::of(told).beside("first", first).beside("http", http))
 }
 
-/// How many milliseconds something took, and what came of it.
+/// Calls a function, and returns its duration in milliseconds and its result.
 fn timed<T>(act: impl FnOnce() -> Result<T, String>) -> Result<(f64, T), String> {
     let start = Instant::now();
     let came = act()?;
@@ -71,7 +73,7 @@ fn median(taken: impl Iterator<Item = Result<f64, String>>) -> Result<f64, Strin
     Ok(taken[taken.len() / 2])
 }
 
-/// The process: the command as people have it.
+/// Runs the command in the form that users have.
 pub(crate) fn serve(log: &str) -> Result<(), String> {
     let arguments: Vec<OsString> =
         ["tiffany", "--dir", log, "ls", "--active"].map(Into::into).into();

@@ -1,8 +1,11 @@
-//! `submit`: 64 clients start runs over HTTP, each waiting until its run is safe in the log before it asks for the next. The runs return at once, so that the log also has their
-//! ends. The daemon has a process of its own, and the clients one thread of this one; all share the machine's cores.
+//! `submit`: 64 clients start runs over HTTP, each waiting until its run is safe in the log before
+//! the next request. The runs return at once, so the log also has their ends. The daemon has a
+//! process of its own, and the clients one thread of this process; all share the machine's cores.
 //!
-//! `raw` is what `raw` is in `w2`: 64 threads that share an fdatasync, of as many bytes as a request has in the daemon's log. It has no network, no run, no
-//! file for each run and no audit. Beside it: `bytes`, what a request has in the log; `group`, how many of its records were made safe at once; `cpu_us`, the processor time that the daemon needed for one.
+//! `raw` is the same as in `w2`: 64 threads share an fdatasync, with as many bytes as a request has
+//! in the daemon's log. It has no network, no runs, no file per run and no audit log. Additional
+//! columns: `bytes` is the size of a request in the log; `group` is the number of records that were
+//! made safe at once; `cpu_us` is the processor time that the daemon needed per request.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,7 +15,7 @@ use crate::durable::{Place, Ring, WAITERS, settle};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
 pub(super) fn measure(place: &Rc<Place>) -> Measure {
-    // Guessed, until the first sample has shown it.
+    // An estimate until the first sample has measured it.
     let bytes = Rc::new(Cell::new(600));
     let (ours, raws) = (Rc::clone(place), Rc::clone(place));
     let seen = Rc::clone(&bytes);
@@ -33,7 +36,7 @@ pub(super) fn measure(place: &Rc<Place>) -> Measure {
 fn tiffany(place: &Place, mode: Mode, bytes: &Cell<usize>) -> Taken {
     let house = House::open(place)?;
     let count = mode.pick(20_000, 128);
-    // The log's files and threads are there before the time is taken.
+    // The log's files and threads exist before the time is taken.
     house.submit("done", "before", count / 4)?;
     settle();
     let figures = || {

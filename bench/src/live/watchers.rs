@@ -1,13 +1,22 @@
-//! `watchers`: by how many percent the tasks of a busy run are slower while 1,000 WebSocket clients watch it. Its ten tasks do some 10 µs of work in each turn, and one in a
-//! hundred turns says how far it is: about a thousand events a second, a million messages if everybody could take all of them. Nobody can on two cores, so what a
-//! watcher is too slow for it is told to have lost.
+//! `watchers`: the percentage by which the tasks of a busy run are slowed down while 1,000
+//! WebSocket clients watch it. Its ten tasks do about 10 µs of work in each turn, and one in a
+//! hundred turns reports progress. This is about a thousand events per second, or a million
+//! messages if all clients could receive all of them. On two cores, none can, so clients that are
+//! too slow are told how many events they have lost.
 //!
-//! The figure is the time of a turn without what the loop's thread waited for a core, with the watchers and without, in turns in the same daemon: what the loop has to do for them, and what it waits for them,
-//! at a lock, say. `cpu` is the former alone. `wall` is by the clock: what the watchers also take from it by using the cores that it runs on, since the loop, the daemon's network threads and a process with 1,000 clients share two, with
-//! whatever else runs there. `others` is what the daemon's other threads used meanwhile, in percent of what the loop did. The clients run at nice 19, because they stand for other machines.
+//! The figure is the time of a turn minus the time that the loop's thread waited for a core, with
+//! and without the watchers, in turns in the same daemon. It covers what the loop does for the
+//! watchers, and how long it waits for them, for example at a lock. `cpu` is the former alone.
+//! `wall` is wall-clock time, which includes the effect of watchers that use the loop's cores: the
+//! loop, the daemon's network threads and a process with 1,000 clients share two cores with
+//! everything else on the machine. `others` is the CPU time of the daemon's other threads
+//! meanwhile, in percent of the loop's. The clients run at nice 19, because they represent other
+//! machines.
 //!
-//! Memory is what the daemon has resident: `each_kb`, what a watcher takes, at its peak, beyond the daemon without them; `grown_mb`, how much that
-//! grew from one busy run that was watched by 1,000 to the next. What is kept for all readers together is bounded by the settings of the hub, and the rest by what a socket may hold. `seen` is the part of all events that a watcher was given.
+//! Memory is the resident memory of the daemon: `each_kb` is the peak per watcher beyond the daemon
+//! without them; `grown_mb` is the growth from one busy run that was watched by 1,000 clients to
+//! the next. What is kept for all readers together is limited by the settings of the hub, and the
+//! rest by the capacity of a socket. `seen` is the part of all events that a watcher received.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -25,7 +34,7 @@ use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
 const WATCHERS: usize = 1_000;
 const TASKS: u64 = 10;
-/// A task shows something in one of so many turns.
+/// The number of turns of which one reports progress.
 const SHOWN: u64 = 100;
 
 pub(super) fn measure(place: &Rc<Place>) -> Measure {
@@ -41,23 +50,23 @@ pub(super) fn measure(place: &Rc<Place>) -> Measure {
     }
 }
 
-/// Nanoseconds of one clock.
+/// Returns the nanoseconds of a clock.
 fn nanos(clock: ClockId) -> f64 {
     let time = clock_gettime(clock);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// What a turn took, in nanoseconds.
+/// The times of a turn, in nanoseconds.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Turn {
     cpu: f64,
     wall: f64,
-    /// It could have gone on, but others had the cores.
+    /// The time in which the thread was ready to run but others had the cores.
     delayed: f64,
 }
 
 impl Turn {
-    /// So far on this thread, in all.
+    /// Returns the total times of this thread so far.
     fn now() -> Result<Turn, TaskError> {
         let stat = std::fs::read_to_string("/proc/thread-self/schedstat");
         let stat = stat.map_err(|error| TaskError::failed(error.to_string()))?;
@@ -68,7 +77,8 @@ impl Turn {
     }
 }
 
-/// So many turns of work, and what each took. All tasks run on the loop's thread, so its clock is theirs.
+/// Works for this number of turns, and returns the average times of a turn. All tasks run on the
+/// loop's thread, so its clock covers them.
 pub(super) async fn busy(turns: u64) -> Result<Turn, TaskError> {
     receive::<()>("go").await?;
     let before = Turn::now()?;
@@ -98,7 +108,7 @@ pub(super) async fn busy(turns: u64) -> Result<Turn, TaskError> {
     })
 }
 
-/// The same instructions each time, and no memory.
+/// Executes the same instructions each time, without accessing memory.
 fn work() {
     let mut number: u64 = 1;
     for _ in 0..8_000 {
@@ -131,16 +141,16 @@ fn tiffany(place: &Place, mode: Mode) -> Taken {
         .beside("grown_mb", (peaks[1] - peaks[0]) as f64 / 1e6))
 }
 
-/// What is known of a run that was busy.
+/// The measurements of one busy run.
 struct Busy {
     turn: Turn,
-    /// What other threads of the daemon used, in percent of what it used itself.
+    /// The CPU time of the daemon's other threads, in percent of the loop's.
     others: f64,
-    /// The part of its events that a watcher saw.
+    /// The part of its events that a watcher received.
     seen: f64,
 }
 
-/// A run from its start to its end, watched by so many.
+/// Measures a run from its start to its end, watched by this number of clients.
 fn run(house: &House, id: &str, turns: usize, watchers: usize) -> Result<Busy, String> {
     house.start("busy", id, turns)?;
     let (address, count) = (house.address.to_string(), watchers.to_string());
@@ -166,7 +176,8 @@ fn run(house: &House, id: &str, turns: usize, watchers: usize) -> Result<Busy, S
     Ok(Busy { turn, others, seen })
 }
 
-/// The process with the clients. A line says that all of them watch, another one, at the end of the run, which part of its events they saw.
+/// Runs the process with the clients. It prints a line when all of them watch, and another at the
+/// end of the run with the part of its events that they received.
 pub(crate) fn serve(address: &str, run: &str, count: u64) -> Result<(), String> {
     let address: SocketAddr = address.parse().map_err(|_| "this is no address".to_owned())?;
     rustix::process::nice(19).map_err(|error| error.to_string())?;
@@ -176,7 +187,7 @@ pub(crate) fn serve(address: &str, run: &str, count: u64) -> Result<(), String> 
         for _ in 0..count {
             let mut line = Line::open(address).await?;
             line.upgrade(&path).await?;
-            // It says that it is streaming.
+            // The first message says that the stream has begun.
             line.message().await?;
             lines.push(line);
         }
@@ -189,7 +200,8 @@ pub(crate) fn serve(address: &str, run: &str, count: u64) -> Result<(), String> 
     Ok(())
 }
 
-/// How many events one saw until the run was over, and how many it was told it had lost.
+/// Returns how many events a client received until the end of the run, and how many it was told it
+/// had lost.
 async fn watch(mut line: Line) -> Result<(u64, u64), String> {
     let (mut seen, mut lost) = (0, 0);
     loop {
@@ -200,7 +212,7 @@ async fn watch(mut line: Line) -> Result<(u64, u64), String> {
             continue;
         }
         seen += 1;
-        // The end of the run is that of no task.
+        // The event for the end of the run names no task.
         let has = |text: &[u8]| message.windows(text.len()).any(|part| part == text);
         if has(b"\"stage\":\"Completed\"") && !has(b"\"tid\":") {
             return Ok((seen, lost));

@@ -1,4 +1,5 @@
-//! Makes a big run, for measurements: twenty records for each task, ten thousand tasks unless another number is given.
+//! Creates a big run for measurements: twenty records per task, and ten thousand tasks unless
+//! another number is given.
 //!
 //! `cargo run --release -p tiffany-cli --example big_run -- DIR [TASKS]`
 
@@ -9,12 +10,12 @@ use std::time::Duration;
 use tiffany::durable::step;
 use tiffany::{RunError, Runtime, TaskError, Uuid, get_tid, sleep, try_spawn};
 
-/// So many tasks are there at once.
+/// The number of tasks that run at the same time.
 const WAVE: u32 = 250;
-/// What its run is called.
+/// The id of the run.
 pub const ID: &str = "big";
 
-/// Does some steps, and sleeps in between. Some of the steps fail, and a few of the tasks.
+/// Executes some steps, and sleeps in between. Some of the steps fail, and a few of the tasks.
 async fn worker(number: u32) -> Result<u32, TaskError> {
     get_tid().await;
     let mut sum = 0;
@@ -48,7 +49,7 @@ async fn big(tasks: u32) -> Result<u32, TaskError> {
     Ok(failed)
 }
 
-/// Makes the run in a log directory, and gives its UUID.
+/// Creates the run in a log directory, and returns its UUID.
 pub fn make(dir: &Path, tasks: u32) -> Result<Uuid, RunError> {
     let mut runtime = Runtime::builder().register("big", big).log_dir(dir).build()?;
     let run = runtime.submit::<u32>("big", ID, &tasks)?;

@@ -1,7 +1,9 @@
-//! A program with everything in it that the dashboard shows: tasks that wait for each other, progress and output, steps
-//! that are tried again, a failure that goes through several tasks, questions to people, and as many tasks as are wanted.
+//! A program that shows everything that the dashboard can display: tasks that wait for each other,
+//! progress and output, steps that are retried, a failure that passes through several tasks,
+//! questions to people, and any number of tasks.
 //!
-//! `cargo run -p tiffany-cli --example kitchen -- serve`, then start `dinner` or `banquet` in the browser.
+//! `cargo run -p tiffany-cli --example kitchen -- serve`, then start `dinner` or `banquet` in the
+//! browser.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use tiffany::{Runtime, TaskError, gather, sleep, try_spawn};
 
 const COURSES: [&str; 4] = ["soup", "salad", "roast", "cake"];
 
-/// Cooks one course: so many turns of the spoon, each a step.
+/// Cooks one course: `turns` turns of the spoon, each a step.
 async fn cook(course: &'static str, turns: u64) -> Result<String, TaskError> {
     log(LogLevel::Info, format!("{course} is begun")).await;
     for turn in 1..=turns {
@@ -40,7 +42,7 @@ async fn cook(course: &'static str, turns: u64) -> Result<String, TaskError> {
     Ok(format!("{course} after {turns} turns"))
 }
 
-/// Four courses at once.
+/// Cooks four courses at once.
 async fn dinner(turns: u64) -> Result<Vec<String>, TaskError> {
     let mut cooks = Vec::new();
     for course in COURSES {
@@ -49,7 +51,7 @@ async fn dinner(turns: u64) -> Result<Vec<String>, TaskError> {
     gather(cooks).await
 }
 
-/// Fails deep inside: the sauce is part of the roast, and the roast of the banquet.
+/// Fails deep inside: the sauce is part of the roast, and the roast is part of the banquet.
 async fn banquet(sauce: String) -> Result<String, TaskError> {
     let soup = try_spawn(cook("soup", 3)).name("soup").await;
     let roast = try_spawn(async move {
@@ -66,7 +68,7 @@ async fn banquet(sauce: String) -> Result<String, TaskError> {
     Ok(format!("{}, then {roast}", soup.await?))
 }
 
-/// Asks somebody before it spends money.
+/// Asks a person before it spends money.
 async fn market(euros: u32) -> Result<String, TaskError> {
     let asked = tiffany::approve(format!("Buy fish for {euros} EUR?"))
         .choices(["yes", "only half", "no"])
@@ -75,7 +77,8 @@ async fn market(euros: u32) -> Result<String, TaskError> {
     step("buy", move || Ok::<String, String>(format!("bought: {}", answer.choice))).await
 }
 
-/// Many guests, each a task that does a step and goes; the last of them stay until somebody calls `leave`.
+/// Starts many guests, each a task that executes a step and ends; the last guests stay until
+/// someone sends `leave`.
 async fn feast(guests: u64) -> Result<u64, TaskError> {
     let mut tables = Vec::new();
     for guest in 0..guests {
@@ -92,7 +95,7 @@ async fn feast(guests: u64) -> Result<u64, TaskError> {
     Ok(gather(tables).await?.len() as u64)
 }
 
-/// Writes so many records: steps that do nothing.
+/// Writes `items` records with steps that do nothing.
 async fn inventory(items: u64) -> Result<u64, TaskError> {
     for item in 0..items {
         step("count", move || Ok::<u64, String>(item)).pure().await?;
@@ -100,7 +103,7 @@ async fn inventory(items: u64) -> Result<u64, TaskError> {
     Ok(items)
 }
 
-/// A table that somebody wants.
+/// The input of [`reserve`].
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Table {
     name: String,
@@ -111,7 +114,7 @@ struct Table {
     wishes: Option<String>,
 }
 
-/// Keeps a table free. What it takes is described, so that it can be asked for in a form.
+/// Keeps a table free. Its input has a schema, so the dashboard can show a form for it.
 async fn reserve(table: Table) -> Result<String, TaskError> {
     let kept = table.clone();
     step("write down", move || Ok::<Table, String>(kept.clone())).await?;
@@ -119,7 +122,7 @@ async fn reserve(table: Table) -> Result<String, TaskError> {
     Ok(format!("{} for {} at {}, {place}", table.name, table.guests, table.meal))
 }
 
-/// What [`reserve`] takes.
+/// Returns the schema of the input of [`reserve`].
 fn table() -> serde_json::Value {
     json!({
         "type": "object",
@@ -134,14 +137,15 @@ fn table() -> serde_json::Value {
     })
 }
 
-/// Waits until somebody says that the fish has come.
+/// Waits until an external promise reports that the fish has arrived.
 async fn delivery(stall: u32) -> Result<String, TaskError> {
     let arrived = external_promise::<String>().await;
     let what = arrived.wait().await?;
     Ok(format!("stall {stall} brought {what}"))
 }
 
-/// Takes money, which must not happen twice: an attempt that is cut off is in doubt, and a person decides. The first one never ends by itself.
+/// Takes money, which must not happen twice: an interrupted attempt is in doubt, and a person
+/// decides. The first attempt never ends by itself.
 async fn till(euros: u32) -> Result<String, TaskError> {
     let charge = step_with("charge", move |attempt| {
         while attempt.number() == 1 && !attempt.is_given_up() {
@@ -152,7 +156,8 @@ async fn till(euros: u32) -> Result<String, TaskError> {
     charge.input(&json!({ "euros": euros })).at_most_once().hold_in_doubt().await
 }
 
-/// Collects a tip from each guest, at most once. The first attempt at all but the first one never ends by itself.
+/// Collects a tip from each guest, at most once. Except for the first guest, the first attempt
+/// never ends by itself.
 async fn tips(guests: u32) -> Result<Vec<serde_json::Value>, TaskError> {
     let mut all = Vec::new();
     for guest in 0..guests {
@@ -167,20 +172,20 @@ async fn tips(guests: u32) -> Result<Vec<serde_json::Value>, TaskError> {
     Ok(all)
 }
 
-/// Waits for an oven that is cold: a step that fails, and is tried again much later.
+/// Waits for a cold oven: a step that fails, and is retried much later.
 async fn oven(degrees: u32) -> Result<(), TaskError> {
     let heat = move || Err::<(), String>(format!("{degrees} degrees are not reached"));
     step("heat", heat).retry(Retry::times(9).first(Duration::from_secs(3600))).await
 }
 
-/// Looks at the roast and lets nobody else do anything meanwhile: work that belongs into a step.
+/// Looks at the roast, and blocks the loop meanwhile. Such work belongs in a step.
 async fn stare(millis: u64) -> Result<(), TaskError> {
     log(LogLevel::Info, "nobody talks to the cook").await;
     std::thread::sleep(Duration::from_millis(millis));
     Ok(())
 }
 
-/// Tells all the time what it does: so many rounds of progress, output, a line of its log and a step.
+/// Emits events all the time: `rounds` rounds of progress, output, a log line and a step.
 async fn rush(rounds: u64) -> Result<u64, TaskError> {
     for round in 1..=rounds {
         progress(round, rounds, "orders").await;
@@ -191,7 +196,7 @@ async fn rush(rounds: u64) -> Result<u64, TaskError> {
     Ok(rounds)
 }
 
-/// Shows what it is given, in every place where text is shown.
+/// Shows its input in every place where text is shown.
 async fn label(text: String) -> Result<(), TaskError> {
     let (shown, asked, named) = (text.clone(), text.clone(), text.clone());
     output("stdout", format!("{text}\n")).await;

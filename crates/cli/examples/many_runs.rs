@@ -1,4 +1,5 @@
-//! Makes many runs that are over, for measurements and tests: a hundred thousand unless another number is given.
+//! Creates many finished runs for measurements and tests: a hundred thousand unless another number
+//! is given.
 //!
 //! `cargo run --release -p tiffany-cli --example many_runs -- DIR [RUNS]`
 
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 
 use tiffany::{RunError, Runtime, TaskError};
 
-/// So many are started before their values are waited for.
+/// The number of runs that are started before their values are awaited.
 const WAVE: u32 = 2_000;
 
 fn make(dir: &Path, runs: u32) -> Result<(), RunError> {

@@ -1,8 +1,8 @@
-//! A program with a command line of its own: `order` and what else it registers can be shown, replayed and resumed
-//! by it, because it knows their code.
+//! A program with its own command line: it can show, replay and resume `order` and its other
+//! functions, because it has their code.
 //!
-//! `cargo run -p tiffany-cli --example orders -- --help`; `… -- start FUNCTION ID JSON [SECONDS]` starts a run
-//! and drives it.
+//! `cargo run -p tiffany-cli --example orders -- --help`; `… -- start FUNCTION ID JSON [SECONDS]`
+//! starts a run and drives it.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tiffany::durable::{Retry, external_promise, on_question, receive, step};
 use tiffany::wal::Settings;
 use tiffany::{Builder, RunError, Runtime, TaskError, gather, sleep, try_spawn};
 
-/// Prices an order, has it approved by somebody, charges for it and packs it.
+/// Prices an order, has it approved by a person, charges for it and packs it.
 async fn order(item: String) -> Result<String, TaskError> {
     let price: u32 = step("price", || Ok::<u32, String>(42)).input(&item).await?;
     let asked = item.clone();
@@ -37,7 +37,7 @@ async fn nap(seconds: f64) -> Result<f64, TaskError> {
     Ok(seconds)
 }
 
-/// Pays, at most once, and takes its time about it.
+/// Pays at most once, and takes `millis` milliseconds.
 async fn pay(millis: u64) -> Result<String, TaskError> {
     step("charge", move || {
         std::thread::sleep(Duration::from_millis(millis));
@@ -47,7 +47,7 @@ async fn pay(millis: u64) -> Result<String, TaskError> {
     .await
 }
 
-/// The same, and waits for a person to decide if it was cut off.
+/// Pays at most once, and waits for a person to decide if the attempt was interrupted.
 async fn hold(millis: u64) -> Result<u32, TaskError> {
     step("charge", move || {
         std::thread::sleep(Duration::from_millis(millis));
@@ -58,12 +58,12 @@ async fn hold(millis: u64) -> Result<u32, TaskError> {
     .await
 }
 
-/// Makes a file.
+/// Creates a file.
 async fn touch(path: String) -> Result<(), TaskError> {
     step("touch", move || std::fs::write(&path, "")).await
 }
 
-/// The same after a while.
+/// Creates a file after a while.
 async fn later(path: String) -> Result<(), TaskError> {
     sleep(Duration::from_secs(1)).await;
     touch(path).await
@@ -105,7 +105,7 @@ async fn busy(steps: u32) -> Result<u32, TaskError> {
     Ok(steps)
 }
 
-/// Says what it was given.
+/// Returns its input.
 async fn echo(value: serde_json::Value) -> Result<serde_json::Value, TaskError> {
     step("echo", move || Ok::<_, String>(value.clone())).await
 }
@@ -116,7 +116,7 @@ async fn blurt(_: ()) -> Result<(), TaskError> {
     Err(TaskError::failed("no door opens with sk-4711"))
 }
 
-/// Keeps its turn for as long as a file is there.
+/// Keeps its turn as long as a file exists.
 async fn gate(path: String) -> Result<(), TaskError> {
     while std::path::Path::new(&path).exists() {
         std::thread::sleep(Duration::from_millis(10));
@@ -124,7 +124,7 @@ async fn gate(path: String) -> Result<(), TaskError> {
     Ok(())
 }
 
-/// Starts a process that outlives it, without asking anybody, if there is a file to write its number into.
+/// Starts a process that outlives the run, without asking, if there is a file for its process id.
 async fn litter(path: String) -> Result<(), TaskError> {
     if std::path::Path::new(&path).exists() {
         let started = std::process::Command::new("sleep").arg("600").spawn();
@@ -137,7 +137,7 @@ async fn litter(path: String) -> Result<(), TaskError> {
 fn program() -> Builder {
     let segments = Settings { segment_bytes: 1 << 16, segments: 2, ..Settings::default() };
     let builder = discreet(Runtime::builder().log_settings(segments));
-    // What other versions of the program could look like.
+    // Variants of the program, as other versions of it could be.
     let builder = match std::env::var("ORDERS_VERSION").as_deref() {
         Ok("2") => builder.register("nap", async |seconds: f64| {
             step("brush teeth", || Ok::<(), String>(())).await?;
@@ -176,7 +176,7 @@ fn program() -> Builder {
         .register("read", read)
 }
 
-/// Starts a run, and drives it to its end or for some seconds.
+/// Starts a run, and drives it until it ends or for some seconds.
 fn start(arguments: &[String]) -> Result<(), RunError> {
     let dir = std::env::var("TIFFANY_DIR").unwrap_or_else(|_| ".tiffany".into());
     let mut runtime = program().log_dir(dir).build()?;
@@ -210,13 +210,13 @@ fn main() -> ExitCode {
     tiffany_cli::main(program())
 }
 
-/// Begins anew after each page.
+/// Starts a new generation after each page.
 async fn diary(pages: u64) -> Result<u64, TaskError> {
     receive::<u64>("page").await?;
     if pages == 1 { Ok(0) } else { tiffany::durable::continue_as(&(pages - 1)).await }
 }
 
-/// The same as a state machine, whose log begins anew by itself.
+/// A state machine whose log starts a new generation by itself.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Clerk {
     pages: u64,
@@ -240,7 +240,7 @@ impl tiffany::durable::DurableAgent for Clerk {
     }
 }
 
-/// Asks somebody, and does what they say.
+/// Asks a person, and follows the answer.
 async fn refund(amount: u32) -> Result<String, TaskError> {
     let question = format!("Refund {amount} EUR?");
     let asked = tiffany::approve(question).choices(["all", "half", "none"]).payload(&amount);
@@ -253,13 +253,13 @@ async fn refund(amount: u32) -> Result<String, TaskError> {
     step("pay back", move || Ok::<String, String>(format!("{paid} EUR"))).input(&paid).await
 }
 
-/// Asks for leave to go on, and fails without it.
+/// Asks for permission, and fails without it.
 async fn deploy(version: String) -> Result<String, TaskError> {
     tiffany::approve(format!("Deploy {version}?")).await?.granted()?;
     Ok(version)
 }
 
-/// Reads pages, and shows how far it is. It goes on with the next one when it is told to.
+/// Reads pages, and reports its progress. Each page needs a message to continue with the next.
 async fn read(pages: u64) -> Result<u64, TaskError> {
     let reader = try_spawn(async move {
         for page in 1..=pages {
@@ -271,7 +271,7 @@ async fn read(pages: u64) -> Result<u64, TaskError> {
     reader.name("reader").await.await
 }
 
-/// With rules of redaction, or functions that fail, if this is the version that has some.
+/// Adds redaction rules or failing functions, depending on the version.
 fn discreet(builder: Builder) -> Builder {
     match std::env::var("ORDERS_VERSION").as_deref() {
         Ok("discreet") => {
@@ -312,7 +312,7 @@ impl tiffany::AgentTask for Slow {
     }
 }
 
-/// Takes all descriptors that there are, for as long as a file is there.
+/// Takes all available descriptors as long as a file exists.
 async fn hoard(path: String) -> Result<usize, TaskError> {
     step("hoard", move || {
         let mut files = Vec::new();

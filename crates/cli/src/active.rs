@@ -1,5 +1,5 @@
-//! `ls --active`: what the process that has the directory is doing, from its memory. The log is read where the
-//! process does not answer.
+//! `ls --active`: what the process that owns the directory is running, from its memory. If the
+//! process doesn't answer, the log is read instead.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use tiffany_log::{LogError, RunState, View};
 use tiffany_records::tasks::{Seen, Tasks};
 use tiffany_records::wait_reason::Waiting;
 
-/// How many runs are listed if nothing is said.
+/// The default limit of runs.
 const DEFAULT_LIMIT: usize = 10_000;
 
 pub(super) fn active(place: &Place, out: Out, options: &Ls) -> Done {
@@ -57,7 +57,7 @@ pub(super) fn active(place: &Place, out: Out, options: &Ls) -> Done {
     }
 }
 
-/// The runs that are live as the files say.
+/// Lists the live runs according to the files.
 fn page_of_files(place: &Place, query: &RunQuery) -> Result<RunPage, Ending> {
     let view = place.look()?;
     let live = view.runs().filter(|(_, entry)| entry.state == RunState::Live);
@@ -68,7 +68,7 @@ fn page_of_files(place: &Place, query: &RunQuery) -> Result<RunPage, Ending> {
     Ok(RunPage { runs: runs.collect(), total, next: None })
 }
 
-/// A run as its records say.
+/// Describes a run from its records.
 fn of_files(view: &View, summary: &Summary) -> RunSummary {
     let mut tasks = Tasks::default();
     // A damaged run is shown as far as it can be read.
@@ -92,7 +92,7 @@ fn of_files(view: &View, summary: &Summary) -> RunSummary {
 /// The most waits of a run that are listed.
 const MAX_WAITS: usize = 3;
 
-/// The tasks of a run as its records say.
+/// Lists the tasks of a run from its records.
 fn tasks_of_files(place: &Place, out: Out, run: Uuid, silence: &Silence) -> Done {
     silence.warn();
     let view = place.look_for(&[&run.to_string()])?;
@@ -117,7 +117,7 @@ fn tasks_of_files(place: &Place, out: Out, run: Uuid, silence: &Silence) -> Done
     tasks(out, run, &detail, (silence.pid, Some(silence)))
 }
 
-/// No process has the log, so a run does not continue.
+/// Returns the error for a run that doesn't continue because no process owns the log.
 fn nobody_runs(place: &Place, run: Uuid) -> Ending {
     Ending::Error(Shown {
         code: ErrorKind::Unreachable.code().into(),
@@ -127,7 +127,7 @@ fn nobody_runs(place: &Place, run: Uuid) -> Ending {
     })
 }
 
-/// No process has the log: nothing goes on.
+/// Reports that no process owns the log, so no run is active.
 fn nobody(place: &Place, mut out: Out) -> Done {
     let view = place.look()?;
     let next = driver::start(&place.dir);
@@ -149,7 +149,7 @@ fn nobody(place: &Place, mut out: Out) -> Done {
     out.end(0)
 }
 
-/// A run in one line, by the names that all commands have for its parts.
+/// Describes a run in one JSON line, with the names that all commands use.
 fn json_of(run: &RunSummary, process: Option<u32>) -> Value {
     json!({
         "run": run.uuid.to_string(), "id": run.id, "function": run.function,
@@ -159,7 +159,7 @@ fn json_of(run: &RunSummary, process: Option<u32>) -> Value {
     })
 }
 
-/// The process that has the log, and why it does not answer if it does not.
+/// The process that owns the log, and the reason if it doesn't answer.
 type Process<'a> = (Option<u32>, Option<&'a Silence>);
 
 fn runs(mut out: Out, page: &RunPage, (process, silence): Process<'_>) -> Done {
@@ -232,7 +232,7 @@ fn tasks(mut out: Out, run: Uuid, detail: &RunDetail, (process, silence): Proces
     out.end(0)
 }
 
-/// What a run waits for, or why it cannot go on.
+/// Describes what a run waits for, or why it cannot continue.
 fn waits(run: &RunSummary) -> String {
     match &run.error {
         Some(error) => format!("{} [{}]", error.message, error.code),

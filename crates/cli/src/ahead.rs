@@ -1,5 +1,6 @@
-//! `replay --ahead`: an unfinished run in the code of today, to see what it would do next. No effect begins and nothing is written. Where the code has
-//! parted from the log, it proposes the line that lets both live together.
+//! `replay --ahead`: runs an unfinished run with the current code beyond the end of its log, to
+//! show what it would do next. No effect begins and nothing is written. If the code diverges from
+//! the log, it proposes a line that supports both.
 
 use serde_json::{Value, json};
 
@@ -39,18 +40,19 @@ pub(super) fn ahead(place: Place, mut out: Out, name: &str) -> Done {
     }
 }
 
-/// What would become of the calls that the log has no answer to, before anything else.
+/// The first events after the end of the log: what would happen to the calls that have no answer
+/// yet.
 #[derive(Default)]
 struct First {
     would: Vec<String>,
-    /// Something of it is at once.
+    /// Whether one of the waiting calls would complete at once.
     goes_on: bool,
 }
 
 impl First {
     fn of(tried: &Trial, tasks: &Tasks) -> First {
         let mut first = First::default();
-        // Code that has parted from the log does not come to them.
+        // Code that diverged from the log doesn't reach these calls.
         if tried.error.is_some() || tried.outcome.is_some() {
             return first;
         }

@@ -1,5 +1,5 @@
-//! `approve`: questions that wait for a person. They are answered by the process that has the directory, or,
-//! where none has it, in the log.
+//! `approve`: lists questions to people, and answers them. The process that owns the directory
+//! takes the answer; if no process owns it, the answer is written to the log.
 
 use serde_json::json;
 use tiffany_kernel::{ErrorKind, TaskError, Time};
@@ -57,7 +57,7 @@ pub(super) fn list(place: &Place, mut out: Out, run: Option<&str>) -> Done {
     unread.end(out, "open questions")
 }
 
-/// Commands that work as they stand: for a question with two choices, and for one with more.
+/// Returns commands to copy: for a question with two choices, and for one with more.
 fn how_to_decide(open: &[OpenApproval]) -> Vec<String> {
     let (simple, other): (Vec<_>, Vec<_>) = open.iter().partition(|open| open.choices.len() == 2);
     let id = |of: &[&OpenApproval]| match of {
@@ -112,14 +112,15 @@ pub(super) fn decide(place: &Place, mut out: Out, of: &Approve) -> Done {
     out.end(0)
 }
 
-/// The id of the question that is meant: a whole one, that of a run's only question, or the only one there is.
+/// Resolves the id of a question: a whole id, a run that has only one question, or no name if there
+/// is only one question at all.
 fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
     let view = place.look()?;
     let run = match name {
         None => None,
         Some(name) => match name.rsplit_once('/') {
             Some(_) if Key::parse(name).is_some() => return Ok(name.to_owned()),
-            // There may be a `/` in what a run is called; else it is the run by any of its names, and the record.
+            // The id of a run may contain a `/`; otherwise the name is a run and a record.
             Some((run, record)) => match (place.find(name), place.find(run)) {
                 (Ok(whole), Ok(part)) => {
                     let message = format!(
@@ -139,7 +140,7 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
     }
     match (open.as_slice(), run) {
         ([one], _) => Ok(one.id.clone()),
-        // Who is asked knows whether its last question is decided, and by whom.
+        // The process knows whether the run's last question is decided, and who decided it.
         ([], Some(run)) => Ok(run.to_string()),
         ([], None) => {
             let message = "no questions are open";
@@ -156,7 +157,7 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
     }
 }
 
-/// The questions that are open: as the process knows them that has the log, or as the log has them.
+/// Returns the open questions: from the process that owns the log, or from the log itself.
 pub(super) fn read(place: &Place, view: &View) -> Result<(Vec<OpenApproval>, Unread), Ending> {
     if place.is_remote() {
         return Ok((place.control()?.approvals()?, Unread::default()));

@@ -1,5 +1,5 @@
-//! What is done about questions of a run that somebody waits for: who sits at the terminal is asked, or they are denied, so that nothing hangs where nobody
-//! is there; or they are left to others.
+//! Handles the questions of a run that a command waits for: they are asked at the terminal; or
+//! denied, so that nothing hangs without a person; or left to others.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{BufRead, IsTerminal, Write};
@@ -14,16 +14,17 @@ use super::out::clean;
 use super::place::Place;
 use tiffany::control::{OpenApproval, Ruling};
 
-/// Why a question is denied.
-const NOBODY: &str = "nobody was there to ask: the command that waits for the run had no terminal, or was told to deny";
+/// The reason for a denied question.
+const NOBODY: &str = "no person could be asked: the command that waits for the run had no terminal, or was told to deny";
 
 impl ToDoAboutApprovals {
-    /// Whether anything was said about them.
+    /// Returns whether one of the options was given.
     pub(super) fn is_given(self) -> bool {
         self.approvals.is_some() || self.deny_approvals
     }
 
-    /// What is done, in the surroundings of this process: if nothing is said, and nobody is there to ask, what the command does then.
+    /// Returns how to handle questions. Without an option, they are asked if standard input is a
+    /// terminal, and otherwise handled as `unasked` says.
     pub(super) fn manner(self, unasked: AboutApprovals) -> Result<AboutApprovals, Ending> {
         let can_ask = std::io::stdin().is_terminal();
         match (self.approvals, self.deny_approvals) {
@@ -44,9 +45,9 @@ pub(super) struct Questions<'a> {
     place: &'a Place,
     run: Uuid,
     manner: AboutApprovals,
-    /// The records of those that were dealt with, or are on the list.
+    /// The records of questions that are handled or queued.
     known: BTreeSet<u64>,
-    /// Those that somebody is to be asked, with their records; the first one is being asked.
+    /// The queued questions with their records; the first one is being asked.
     to_ask: VecDeque<(u64, OpenApproval)>,
     is_asked: bool,
     typed: Option<Receiver<String>>,
@@ -59,7 +60,8 @@ impl<'a> Questions<'a> {
         Questions { place, run, manner, known, to_ask, is_asked: false, typed: None, denied: 0 }
     }
 
-    /// Looks at the questions that are open, by the records of their calls. `true`: somebody is being asked, and the terminal is theirs.
+    /// Handles the open questions, given by the records of their calls. Returns `true` while one is
+    /// being asked and so uses the terminal.
     pub(super) fn look(&mut self, open: &BTreeSet<u64>) -> Result<bool, Ending> {
         self.known.retain(|record| open.contains(record));
         if self.manner != AboutApprovals::Wait && open.iter().any(|one| !self.known.contains(one)) {
@@ -79,11 +81,11 @@ impl<'a> Questions<'a> {
         Ok(self.is_asked)
     }
 
-    /// Finds out what the new questions are, and denies them or puts them on the list.
+    /// Reads the new questions, and denies or queues them.
     fn find(&mut self, open: &BTreeSet<u64>) -> Result<(), Ending> {
         let found = match approvals::read(self.place, &self.place.look()?) {
             Ok((found, _)) => found,
-            // A process that begins or ends; later there is another one, or none.
+            // The process is starting or ending; later there is another one, or none.
             Err(Ending::Error(error)) if error.code == ErrorKind::Unreachable.code() => {
                 return Ok(());
             }
@@ -123,7 +125,7 @@ impl<'a> Questions<'a> {
         }
     }
 
-    /// `false`: another answer came first.
+    /// Answers a question. Returns `false` if another answer came first.
     fn resolve(&self, approval: &OpenApproval, ruling: Ruling) -> Result<bool, TaskError> {
         let decided = self.place.control()?.resolve(&approval.id, ruling);
         match decided.map_err(|error| (error.kind(), error)) {
@@ -136,7 +138,7 @@ impl<'a> Questions<'a> {
         }
     }
 
-    /// Asks the first question of the list.
+    /// Asks the first queued question.
     fn ask(&mut self) {
         let Some((_, approval)) = self.to_ask.front().filter(|_| !self.is_asked) else { return };
         let mut text = format!("\n{}\n", clean(&approval.question));
@@ -146,7 +148,7 @@ impl<'a> Questions<'a> {
         let choices: Vec<String> = approval.choices.iter().map(|c| clean(c).into_owned()).collect();
         text.push_str(&format!("{} (Enter leaves it open)? ", choices.join(" / ")));
         let mut stderr = std::io::stderr();
-        // Who does not see the question does not answer it.
+        // If the question cannot be printed, no one answers it.
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
         self.is_asked = true;
         if self.typed.is_none() {
@@ -154,13 +156,13 @@ impl<'a> Questions<'a> {
         }
     }
 
-    /// Takes what was typed.
+    /// Handles a line that was typed.
     fn listen(&mut self) -> Result<(), Ending> {
         let Some(typed) = self.typed.as_ref().filter(|_| self.is_asked) else { return Ok(()) };
         let line = match typed.try_recv() {
             Ok(line) => line,
             Err(TryRecvError::Empty) => return Ok(()),
-            // Nobody types any more.
+            // Standard input has ended.
             Err(TryRecvError::Disconnected) => String::new(),
         };
         self.is_asked = false;
@@ -198,7 +200,8 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// The choice that is meant: as it is written, or by its beginning, if that is clear. Otherwise what is not clear about it.
+/// Returns the choice that was typed, in full or as an unambiguous prefix. Otherwise returns what
+/// is wrong.
 fn pick<'a>(choices: &'a [String], typed: &str) -> Result<&'a str, String> {
     if let Some(choice) = choices.iter().find(|choice| *choice == typed) {
         return Ok(choice);
@@ -226,10 +229,10 @@ fn pick<'a>(choices: &'a [String], typed: &str) -> Result<&'a str, String> {
     }
 }
 
-/// The lines of standard input, as they are typed.
+/// Returns the lines of standard input as they are typed.
 fn lines() -> Receiver<String> {
     let (send, typed) = channel();
-    // It ends with the input or with the process.
+    // The thread ends with the input or with the process.
     let reads = move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { return };

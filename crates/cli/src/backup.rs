@@ -1,4 +1,4 @@
-//! `backup`: a directory copied while it is in use, and a log made of the copy.
+//! `backup`: copies a directory while it is in use, and creates a log from a copy.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tiffany::units::size;
 use tiffany_log::RealDisk;
 use tiffany_log::backup::{self, Checked, Over, Pace, Taken};
 
-/// How far one that is gentle stands back for who needs the processor.
+/// The nice value of a backup that yields the processor to other programs.
 const NICE: i32 = 19;
 
 pub(super) fn create(place: &Place, mut out: Out, options: &BackupCreate) -> Done {
@@ -28,7 +28,7 @@ pub(super) fn create(place: &Place, mut out: Out, options: &BackupCreate) -> Don
         None => Pace::beside(dir),
     };
     if pace.is_gentle() {
-        // If that is refused, it is only less gentle.
+        // A failure only makes the backup less gentle.
         let _ = rustix::process::nice(NICE);
     }
     let mut progress = Progress::new(&out, "copying", 0);

@@ -1,5 +1,5 @@
-//! `replay --capture`: a test with the log of a run as its fixture. The test of a program in Rust runs the program's own command line; that of another language is made by
-//! the language.
+//! `replay --capture`: writes a test with the log of a run as its fixture. The test of a Rust
+//! program runs the program's own command line; other languages generate their own tests.
 
 use std::path::Path;
 
@@ -100,12 +100,13 @@ fn test(
     }
 }
 
-/// A word as a shell takes it, on one line.
+/// Quotes a word for a shell, on one line.
 fn typed(word: &str) -> String {
     shell_word(&super::out::clean(word)).into_owned()
 }
 
-/// What the manifest must have for cargo to find a test; nothing if it is in the `tests` of a package.
+/// Returns the entry that the manifest needs for cargo to find the test, or `None` if the test is
+/// in the `tests` directory of a package.
 fn entry(out: &Path, file: &Path) -> Option<String> {
     let is_package = |dir: &Path| dir.join("Cargo.toml").exists();
     let is_here = |dir: &Path| matches!(dir.to_str(), Some("" | "."));
@@ -116,18 +117,19 @@ fn entry(out: &Path, file: &Path) -> Option<String> {
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     let package = whole.ancestors().skip(1).find(|dir| is_package(dir));
     let path = package.and_then(|package| whole.strip_prefix(package).ok()).unwrap_or(file);
-    // The texts of JSON are texts of TOML.
+    // A JSON string is also a TOML string.
     let text = |path: &Path| json!(path.display().to_string()).to_string();
     let name = text(Path::new(file.file_stem()?));
     Some(format!("[[test]]\nname = {name}\npath = {}", text(path)))
 }
 
-/// A test that cargo finds in `tests`, or by an entry in the manifest.
+/// Generates a test that cargo finds in `tests`, or through an entry in the manifest.
 fn rust_test(program: &str, name: &str, fixture: &str, made_by: &str) -> TestFile {
     let text = format!(
         r#"//! A run that `{program} {made_by}` captured: the program must make the calls that are in `{fixture}`, and come to the same end. None of its steps is done.
 //!
-//! If a change is intended, capture the run again with `--force`. If runs of the old code may be unfinished, keep them working with `patched`.
+//! If a change is intended, capture the run again with `--force`. If runs of the old code may be
+//! unfinished, keep them working with `patched`.
 
 use std::io::Write;
 use std::process::{{Command, Stdio}};
@@ -153,7 +155,7 @@ fn {name}() {{
     TestFile { file: format!("{name}.rs"), text, command }
 }
 
-/// Writes both files, or none.
+/// Writes both files or neither.
 fn write(
     out: &Path,
     fixture: &str,
@@ -171,7 +173,7 @@ fn write(
     captured.write(&fixture, over)?;
     let written = write_whole(&file, &test.text, over);
     if written.is_err() && is_new {
-        // Nobody asked for a fixture without a test.
+        // A fixture without its test is useless.
         let _ = std::fs::remove_file(&fixture);
     }
     written

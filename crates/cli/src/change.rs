@@ -1,5 +1,6 @@
-//! `send`, `settle`, `query`, `cancel` and `hold`: what is said to a run. It goes to the process that has the directory, or,
-//! where none has it, into the log, and each command comes back when that is safe.
+//! `send`, `settle`, `query`, `cancel` and `hold`: requests to a run. They go to the process that
+//! owns the directory, or into the log if no process owns it; each command returns when the change
+//! is durable.
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -14,7 +15,7 @@ use tiffany::Settlement;
 use tiffany::command::own_uid;
 use tiffany::control::{Control, user_name};
 
-/// Reads an argument that is JSON.
+/// Parses a JSON argument.
 pub(super) fn parse(text: &str) -> Result<Box<RawValue>, Ending> {
     serde_json::from_str(text)
         .map_err(|error| CliError::BadJson { what: text.into(), why: error.to_string() }.into())
@@ -24,7 +25,7 @@ fn find_run(place: &Place, name: &str) -> Result<Uuid, Ending> {
     place.find(name)
 }
 
-/// What is added where nobody has the log.
+/// Returns the text to append to a confirmation if no process owns the log.
 pub(super) fn when(control: &Control) -> &'static str {
     match control.is_offline() {
         true => "; no process owns the directory, so it takes effect when the run is resumed",

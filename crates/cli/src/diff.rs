@@ -1,4 +1,4 @@
-//! `diff`: where two runs part.
+//! `diff`: shows where two runs diverge.
 
 use serde_json::{Value, json};
 
@@ -11,9 +11,9 @@ use super::summary::count;
 use super::table::cut;
 use tiffany_records::{Call, Change, Diff, DiffSettings, Difference, DifferenceKind, Side, diff};
 
-/// No value is shown longer than this; `--json` has all of it.
+/// The most characters of a value; `--json` prints all of it.
 const MAX_VALUE_CHARS: usize = 200;
-/// So much of what is the same is shown before the place where two texts part.
+/// How many characters are shown before the place where two texts diverge.
 const CONTEXT: usize = 12;
 
 pub(super) fn diff_runs(place: &Place, mut out: Out, options: &Options) -> Done {
@@ -160,7 +160,7 @@ impl Print<'_> {
         };
         self.out.text(Style::Plain, &format!("  {head}{place}{records}"))?;
         if shows_both {
-            let lacks = if difference.kind == End { "is not over" } else { "has none" };
+            let lacks = if difference.kind == End { "is not finished" } else { "has none" };
             self.call("    ", "a", a, lacks)?;
             self.call("    ", "b", b, lacks)?;
         }
@@ -185,12 +185,13 @@ impl Print<'_> {
         self.out.text(Style::Plain, &text)
     }
 
-    /// `/items/2/price: 42 → 43`, the first in the colour of what was, the second in that of what is.
+    /// Prints changes such as `/items/2/price: 42 → 43`, with the old and the new value in
+    /// different colours.
     fn changes(&mut self, indent: &str, changes: &[Change], more: u64) -> Result<(), Ending> {
         for change in changes {
             let path = clean(&change.path).into_owned();
             if error(&change.a).or_else(|| error(&change.b)).is_some() {
-                // What went wrong is read to its end.
+                // Error messages are shown in full.
                 let (a, b) = shown(change, usize::MAX);
                 self.out.whole(Style::Plain, &format!("{indent}{path}: {a} → {b}"), 6)?;
                 continue;
@@ -212,7 +213,7 @@ impl Print<'_> {
     }
 }
 
-/// Both values; of long texts what comes shortly before they part, and after that.
+/// Returns both values; of long texts only the part around the place where they diverge.
 fn shown(change: &Change, room: usize) -> (String, String) {
     if let (Some(Value::String(a)), Some(Value::String(b))) = (&change.a, &change.b)
         && a.chars().count().max(b.chars().count()) > room
@@ -234,7 +235,7 @@ fn shown(change: &Change, room: usize) -> (String, String) {
     (side(&change.a), side(&change.b))
 }
 
-/// What an error says, if that is one as the comparison has it.
+/// Returns the message of an error in the form of the comparison; `None` for another value.
 fn error(value: &Option<Value>) -> Option<&str> {
     let error = value.as_ref()?;
     error.get("kind")?.as_str().filter(|_| error.get("within").is_some())?;

@@ -1,4 +1,5 @@
-//! Leads what was typed to the file that does it. A command with several forms has one arm for each.
+//! Dispatches the parsed arguments to the commands. A command with several forms has one arm for
+//! each.
 
 use clap::ArgMatches;
 use tiffany::Builder;
@@ -127,13 +128,13 @@ pub(super) fn dispatch(
     }
 }
 
-/// Whether a command has use for the code of the runs.
+/// Returns whether a command can use the code of the runs.
 fn takes_code(command: &Command) -> bool {
     match command {
         Command::Submit(_) | Command::Resume(_) | Command::Replay(_) => true,
         Command::Show(options) => !options.steps && options.blob.is_none(),
         Command::Fork(options) => options.at.is_some(),
-        // Where the program sets the directory, these take it from there.
+        // These commands take the directory that a program sets in its code.
         Command::Watch(options) => options.run.is_none() && !options.events,
         Command::Ls(options) => options.stuck,
         _ => false,

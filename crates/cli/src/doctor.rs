@@ -1,5 +1,5 @@
-//! `doctor`: the directory and the machine, for what could go wrong. The speed of the disk is measured with a file
-//! of its own that is removed again; nothing of the log is changed.
+//! `doctor`: checks the directory and the machine for possible problems. The speed of the disk is
+//! measured with a temporary file; the log is not changed.
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -22,10 +22,10 @@ use tiffany::units::size;
 use tiffany_log::descriptors;
 use tiffany_log::{Disk, LINE_VERSION, RealDisk, View, holder};
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Finding {
     what: &'static str,
-    /// `ok`, `note` or `bad`.
+    /// One of `ok`, `note` and `bad`.
     state: &'static str,
     found: String,
     next: String,
@@ -96,7 +96,7 @@ fn writable(findings: &mut Findings, dir: &Path) {
     }
 }
 
-/// What is known of file systems by their magic number.
+/// Returns the name of a file system with this magic number, and what to note about it.
 fn kind_of(magic: u64) -> (&'static str, Option<&'static str>) {
     match magic {
         0xef53 => ("ext4", None),
@@ -107,18 +107,15 @@ fn kind_of(magic: u64) -> (&'static str, Option<&'static str>) {
         0x794c_7630 => ("overlayfs", Some("its files may vanish with the container: use a volume")),
         0x0102_1994 => ("tmpfs", Some("it is in memory and is lost at a restart: use a disk")),
         0x858_458f6 => ("ramfs", Some("it is in memory and is lost at a restart: use a disk")),
-        0x6969 => (
-            "nfs",
-            Some("locks and syncs over a network are not to be relied on: use a local disk"),
-        ),
-        0xff53_4d42 | 0xfe53_4d42 => (
-            "cifs",
-            Some("locks and syncs over a network are not to be relied on: use a local disk"),
-        ),
-        0x0102_1997 => (
-            "9p",
-            Some("locks and syncs of a shared folder are not to be relied on: use a local disk"),
-        ),
+        0x6969 => {
+            ("nfs", Some("locks and syncs are not reliable over a network: use a local disk"))
+        }
+        0xff53_4d42 | 0xfe53_4d42 => {
+            ("cifs", Some("locks and syncs are not reliable over a network: use a local disk"))
+        }
+        0x0102_1997 => {
+            ("9p", Some("locks and syncs are not reliable on a shared folder: use a local disk"))
+        }
         0x6573_5546 => {
             ("fuse", Some("whether syncs reach the medium depends on the program behind it"))
         }
@@ -161,7 +158,7 @@ fn medium(findings: &mut Findings, dir: &Path) {
     }
 }
 
-/// How long a sync of a small write takes; `None` where nothing can be written.
+/// Measures how long syncing a small write takes; `None` if nothing can be written.
 fn sync_time(dir: &Path) -> std::io::Result<Option<Duration>> {
     let path = dir.join(format!(".doctor-{}.tmp", std::process::id()));
     let opened = std::fs::OpenOptions::new().create_new(true).write(true).open(&path);
@@ -193,7 +190,8 @@ fn sync_time(dir: &Path) -> std::io::Result<Option<Duration>> {
     measured.map(Some)
 }
 
-/// How many files the process that has the log may open; if there is none, a daemon that is started from here.
+/// Checks how many files the process that owns the log may open; without one, a daemon started from
+/// here.
 fn open_files(findings: &mut Findings, dir: &Path) {
     let limits = holder(dir).and_then(|holder| limits_of(&format!("/proc/{}/limits", holder.pid)));
     let Some((soft, hard)) = limits.or_else(|| limits_of("/proc/self/limits")) else {
@@ -212,10 +210,11 @@ fn open_files(findings: &mut Findings, dir: &Path) {
     }
 }
 
-/// Enough for the files of busy runs and for some hundred connections.
+/// The limit of open files below which `doctor` warns: enough for busy runs and some hundred
+/// connections.
 const MIN_OPEN_FILES: u64 = 1024;
 
-/// The soft and the hard limit of open files.
+/// Reads the soft and the hard limit of open files.
 fn limits_of(path: &str) -> Option<(u64, u64)> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
@@ -224,11 +223,11 @@ fn limits_of(path: &str) -> Option<(u64, u64)> {
     Some((number(words.next()?)?, number(words.next()?)?))
 }
 
-/// What has the name of a file in the directory of a log, whoever makes it.
+/// Names in a log directory that must be regular files.
 const FILES: [&str; 6] =
     ["audit.jsonl", "lock", "redacted", "restoring", "tokens.json", "turn.json"];
 
-/// Looks for directories, FIFOs and the like in the places of files.
+/// Finds directories, FIFOs and other types in the places of regular files.
 fn other_kinds(findings: &mut Findings, dir: &Path) {
     let is_other = |path: &PathBuf| path.symlink_metadata().is_ok_and(|about| !about.is_file());
     let mut others: Vec<PathBuf> = FILES.map(|name| dir.join(name)).into_iter().collect();

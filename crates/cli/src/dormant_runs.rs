@@ -1,5 +1,5 @@
-//! Unfinished runs as their logs have them: for commands that ask what waits for a person. What can't be read is kept
-//! apart, since nobody knows what it has.
+//! Unfinished runs according to their logs, for commands that list what waits for a person. Logs
+//! that cannot be read are kept apart, since their content is unknown.
 
 use serde_json::json;
 use tiffany_kernel::Uuid;
@@ -13,11 +13,11 @@ use super::summary::count;
 use tiffany::command::{DormantRun, decode_run, fetch};
 use tiffany_log::{LogError, Payload, RunState, View};
 
-/// Why the logs of runs can't be read, or not as a whole.
+/// The runs whose logs cannot be read completely, and why.
 #[derive(Default)]
 pub(super) struct Unread(Vec<(Uuid, LogError)>);
 
-/// Reads the unfinished runs that are asked for.
+/// Reads the unfinished runs that the caller wants.
 pub(super) fn dormant_runs(view: &View, wants: impl Fn(Uuid) -> bool) -> (Vec<DormantRun>, Unread) {
     let (mut runs, mut unread) = (Vec::new(), Vec::new());
     for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {
@@ -31,7 +31,7 @@ pub(super) fn dormant_runs(view: &View, wants: impl Fn(Uuid) -> bool) -> (Vec<Do
                 unread.extend(read.unreadable().iter().map(|error| (run, error.clone())));
                 runs.push(read);
             }
-            // It does not stand in the way of the others.
+            // An unreadable run doesn't prevent listing the others.
             Err(error) => unread.push((run, error)),
         }
     }
@@ -39,13 +39,14 @@ pub(super) fn dormant_runs(view: &View, wants: impl Fn(Uuid) -> bool) -> (Vec<Do
 }
 
 impl Unread {
-    /// Of a log that a process has: it knows its other runs from memory.
+    /// Reads the paused runs of a log that a process owns; the process knows its other runs from
+    /// memory.
     pub(super) fn of_paused(place: &Place, view: &View) -> Unread {
         let (paused, _) = driver::paused(&place.reach);
         dormant_runs(view, |run| paused.contains_key(&run)).1
     }
 
-    /// Drops what is not about this run.
+    /// Keeps only what concerns this run.
     pub(super) fn retain(&mut self, run: Uuid) {
         self.0.retain(|(of, _)| *of == run);
     }

@@ -1,4 +1,5 @@
-//! `doubt`: steps of which nobody knows whether they happened, and what a person decides about them.
+//! `doubt`: lists steps that may or may not have happened, and records decisions of people about
+//! them.
 
 use serde_json::json;
 use tiffany_kernel::{ErrorKind, TaskError};
@@ -15,7 +16,7 @@ use super::table::{Cell, Table};
 use tiffany::command::DormantRun;
 use tiffany::control::{Control, Decision, Doubt as InDoubt};
 
-/// What is listed.
+/// The name of what is listed.
 const WHAT: &str = "steps in doubt";
 
 pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {
@@ -25,7 +26,7 @@ pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {
     }
 }
 
-/// Lists them: as the process knows them that has the log, or as the log has them.
+/// Lists the steps in doubt, from the process that owns the log or from the log itself.
 fn list(place: &Place, mut out: Out) -> Done {
     let view = place.look()?;
     let said = match view.holder() {

@@ -1,5 +1,5 @@
-//! The process that drives the runs of a directory: whether there is one, what it says to commands that only look, and
-//! what to do where there is none. A run whose process is gone is `live` in its log: it looks alive.
+//! Finds the process that drives the runs of a directory, asks it on behalf of read-only commands,
+//! and explains what to do without one. A run whose process has ended is still `live` in its log.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use tiffany::control::Control;
 use tiffany_daemon::shell_word;
 use tiffany_log::lasting_holder;
 
-/// How long a command that only looks waits for the process before it looks at the files.
+/// How long a read-only command waits for the process before it reads the files.
 pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long it waits for the reason. That is answered without the loop.
+/// How long a command waits for the reason of the delay, which is answered without the loop.
 const REASON_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How the process is reached that drives the runs.
@@ -39,16 +39,16 @@ impl Reach {
     }
 }
 
-/// What came of asking the process.
+/// The result of asking the process.
 pub(super) enum Heard<T> {
     /// No process listens.
     Nobody,
     Said(T),
-    /// The process does not answer in time.
+    /// The process doesn't answer in time.
     Silent(Silence),
 }
 
-/// A process that does not answer, and why as far as that is known.
+/// A process that doesn't answer, and the reason as far as it is known.
 #[derive(Clone)]
 pub(super) struct Silence {
     pub(super) pid: Option<u32>,
@@ -56,7 +56,7 @@ pub(super) struct Silence {
     next: String,
 }
 
-/// Asks the process that has the log. If it does not answer in time, what the files say is the answer.
+/// Asks the process that owns the log. If it doesn't answer in time, the caller reads the files.
 pub(super) fn ask<T>(
     reach: &Reach,
     ask: impl FnOnce(&mut Control) -> Result<T, TaskError>,
@@ -81,7 +81,7 @@ pub(super) fn ask<T>(
 }
 
 impl Silence {
-    /// `None`: that process is not stopped.
+    /// Describes a process stopped by a signal; `None` if it isn't stopped.
     pub(super) fn of_stopped(pid: u32) -> Option<Silence> {
         is_stopped(pid).then(|| Silence {
             pid: Some(pid),
@@ -110,12 +110,12 @@ impl Silence {
         Silence { pid, why, next: next.into() }
     }
 
-    /// Says on standard error that only the files were read.
+    /// Prints on standard error that only the files were read.
     pub(super) fn warn(&self) {
         self.say("this is what the files say");
     }
 
-    /// Says on standard error that the process does not answer, and what is done about it.
+    /// Prints on standard error that the process doesn't answer, and what the command does instead.
     fn say(&self, so: &str) {
         let why = super::out::clean(&self.why).into_owned();
         let code = ErrorKind::Unreachable.code();
@@ -123,12 +123,12 @@ impl Silence {
         eprintln!("  next: {}", self.next);
     }
 
-    /// The same in one line.
+    /// Returns one line with the reason and the next step.
     pub(super) fn text(&self) -> String {
         format!("{}, so the run makes no progress; {}", self.why, self.next)
     }
 
-    /// Adds the same to an object of JSON.
+    /// Adds the reason to a JSON object.
     pub(super) fn note(this: Option<&Silence>, object: &mut Value) {
         if let Some(silence) = this {
             object["unanswered"] = silence.why.clone().into();
@@ -145,32 +145,33 @@ impl Silence {
     }
 }
 
-/// Says on standard error why the process does not answer, while its answer is waited for.
+/// Prints on standard error why the process doesn't answer, while the command waits.
 pub(super) fn say_that_it_waits(dir: &Path) {
     let error = TaskError::new(ErrorKind::Unreachable, "it does not answer");
     Silence::of(dir, &error).say("waiting half a minute at most for its answer");
 }
 
-/// Whether a process was stopped by a signal.
+/// Returns whether a process was stopped by a signal.
 fn is_stopped(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name may have anything in it, parentheses too.
+    // The name may contain any character, including parentheses.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
-/// The number of the process that has the log, and so drives its runs. One that only writes something down is none.
+/// Returns the id of the process that owns the log, and so drives its runs. A command that only
+/// appends to the log doesn't count.
 pub(super) fn process(reach: &Reach) -> Option<u32> {
     let dir = match reach {
         Reach::Dir(dir) => dir,
         Reach::Daemon(remote) => return remote.control().ok()?.status().ok().map(|it| it.pid),
     };
     let holder = lasting_holder(dir).map(|holder| holder.pid);
-    // The lock of a process in another container is not seen, and its socket answers all the same.
+    // The lock of a process in another container is invisible, but its socket answers.
     holder.or_else(|| Control::connect_within(dir, LOOK_TIMEOUT).ok().flatten()?.peer())
 }
 
-/// Runs that the process does not drive, and why: to their logs they are live. If the process does not answer, that
-/// is said on standard error.
+/// Returns the runs that the process doesn't drive, and why: in their logs they are live. If the
+/// process doesn't answer, that is printed on standard error.
 pub(super) fn paused(reach: &Reach) -> (BTreeMap<Uuid, TaskError>, Option<Silence>) {
     match ask(reach, Control::status) {
         Ok(Heard::Said(status)) => {
@@ -185,7 +186,7 @@ pub(super) fn paused(reach: &Reach) -> (BTreeMap<Uuid, TaskError>, Option<Silenc
     }
 }
 
-/// What to do where nobody does.
+/// Returns the next step if no process drives the runs.
 pub(super) fn start(dir: &Path) -> String {
     let dir = dir.display().to_string();
     format!(

@@ -1,5 +1,5 @@
-//! `resume --dry-run`: what there is in a directory, and what would happen if it were opened and its runs went on. It changes
-//! nothing.
+//! `resume --dry-run`: shows what is in a directory, and what would happen if it were opened and
+//! its runs continued. It changes nothing.
 
 use serde_json::{Value, json};
 use tiffany_kernel::Uuid;
@@ -20,7 +20,7 @@ use tiffany_records::call_words::call_word;
 use tiffany_records::tasks::Tasks;
 use tiffany_records::wait_reason::About;
 
-/// What would happen to one run.
+/// The predicted outcome for one run.
 struct Plan {
     summary: Summary,
     /// One word: `goes on`, `waits`, `paused`, `damaged`.
@@ -55,14 +55,14 @@ pub(super) fn dry_run(place: Place, mut out: Out, named: &[String]) -> Done {
         let summary = Summary::read(&view, run, entry);
         let known = registry.has(&summary.function);
         let mut plan = plan(&view, run, summary, room.as_mut().filter(|_| known), has_program)?;
-        // What the process says of it is what happens now.
+        // A reason that the process reports is already in effect.
         if let Some(error) = paused.remove(&run).filter(|_| plan.why.is_none()) {
             plan.pause(error.into());
         }
         plans.push(plan);
     }
     let mending = match view.holder() {
-        // It is what that process is about to write.
+        // These records are about to be written by that process.
         Some(_) => Vec::new(),
         None => mending(view.recovery()),
     };
@@ -167,7 +167,7 @@ fn plan(
     Ok(plan)
 }
 
-/// What recovery would mend, in words.
+/// Describes what recovery would repair.
 pub(super) fn mending(recovery: &Recovery) -> Vec<String> {
     let mut mending = Vec::new();
     if let Some(torn) = &recovery.torn_block {
@@ -177,7 +177,7 @@ pub(super) fn mending(recovery: &Recovery) -> Vec<String> {
         mending.push(format!("{} blocks behind a gap are dropped", recovery.dropped_blocks));
     }
     if recovery.torn_index {
-        mending.push("the index lacks its last frames, which are made again".into());
+        mending.push("the last frames of the index are missing, and are written again".into());
     }
     for run in &recovery.completed {
         mending.push(format!("{run}.wal lacks lines that the commit log has"));
@@ -201,7 +201,7 @@ impl Plan {
         self.why = Some(why);
     }
 
-    /// Asks the code itself.
+    /// Replays the run to see whether it could continue.
     fn dry_run(&mut self, view: &View, run: Uuid, room: &mut Runtime) -> Result<(), Ending> {
         let chain = self.summary.entry.chain(run);
         let tried = room.dry_run(&chain, decode_run(view, run)?, Until::TheNextCalls);

@@ -1,4 +1,5 @@
-//! `doctor --verify --erased`: whether anything of removed or compacted runs is left. Every byte of the directory is searched.
+//! `doctor --verify --erased`: searches every byte of the directory for remains of removed or
+//! compacted runs.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -17,27 +18,27 @@ use super::summary::count;
 use tiffany::units::size;
 use tiffany_log::{BlobHash, LogError, RunState, SymbolicLink, View, blob_names, open_regular};
 
-/// So much of a file is read at once.
+/// The number of bytes of a file that are read at once.
 const PIECE: usize = 1 << 20;
-/// No name of a blob and no mark of a run is longer.
+/// The overlap of two reads: no blob hash and no mark of a run is longer.
 const OVERLAP: usize = 128;
 
-/// A run, and how its lines are known.
+/// A run to search for, and the marks of its lines.
 struct Wanted {
     run: Uuid,
     mark: Finder<'static>,
-    /// The file that it may still have.
+    /// The file that the run may still have.
     own: Option<PathBuf>,
 }
 
-/// What was searched, and what was found.
+/// The progress of a search, and its findings.
 #[derive(Default)]
 struct Search {
     files: u64,
     bytes: u64,
-    /// In which files there is something of which run.
+    /// The files with remains, and the runs that these belong to.
     left: BTreeSet<(PathBuf, Uuid)>,
-    /// Blobs that some run names, and all that are there.
+    /// Blobs that some run names, and all blobs in the directory.
     named: BTreeSet<BlobHash>,
     blobs: BTreeSet<BlobHash>,
 }
@@ -75,7 +76,7 @@ pub(super) fn erased(place: &Place, mut out: Out, names: &[String]) -> Done {
     out.flush()?;
     if !is_erased {
         let runs = count(wanted.len() as u64, "run");
-        return Err(CliError::NotErased(format!("data of {runs} may be left")).into());
+        return Err(CliError::NotErased(format!("data of {runs} may remain")).into());
     }
     if !out.json {
         let runs = count(wanted.len() as u64, "run");
@@ -85,7 +86,7 @@ pub(super) fn erased(place: &Place, mut out: Out, names: &[String]) -> Done {
     out.end(0)
 }
 
-/// A run that should be gone, or all of it but what compacting leaves.
+/// Returns the search for a run that should be gone, except for what compacting keeps.
 fn wanted(place: &Place, view: &View, name: &str) -> Result<Wanted, Ending> {
     let run = find(view, name)?;
     let own = place.dir.join(format!("wal/{run}.wal"));
@@ -118,7 +119,7 @@ impl Search {
     fn file(&mut self, path: &Path, wanted: &[Wanted]) -> Result<(), Ending> {
         let read = OpenOptions::new().read(true).clone();
         let mut file = match open_regular(&read, path, SymbolicLink::Refused) {
-            // A process that has the directory removed it meanwhile.
+            // The process that owns the directory removed it in the meantime.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             opened => opened.map_err(|error| LogError::io("open", path, &error))?,
         };

@@ -1,5 +1,5 @@
-//! What can go wrong with a command, and the exit codes. What goes wrong with a log or a run has errors of its own,
-//! which are only shown here.
+//! Errors of commands, and the exit codes. Errors of a log or a run are defined elsewhere, and only
+//! printed here.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -19,34 +19,34 @@ use tiffany_records::redact::shown;
 
 /// The exit codes.
 pub(super) mod exit {
-    /// What was asked about failed, is damaged, differs, or is not there.
+    /// The run or directory in question failed, is damaged, differs or doesn't exist.
     pub(crate) const FAILED: u8 = 1;
-    /// What was typed makes no sense.
+    /// The command line is not valid.
     pub(crate) const USAGE: u8 = 2;
-    /// It needs the program that the runs belong to.
+    /// The command needs the program that the runs belong to.
     pub(crate) const NEEDS_PROGRAM: u8 = 3;
-    /// Another process has the directory, or cannot be reached.
+    /// Another process owns the directory, or cannot be reached.
     pub(crate) const IN_USE: u8 = 4;
-    /// Time was up before all runs were over, or no process ran them any more.
+    /// The time was up before all runs had finished, or no process was running them any more.
     pub(crate) const UNFINISHED: u8 = 5;
 }
 
-/// Why a command could not do what was asked.
+/// An error of a command.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CliError {
     /// There is no log in the directory.
     #[error("there is no log in {} [TFY0060]; give its directory with `--dir` or TIFFANY_DIR; to create one there, {}", .0.display(), driver::start(.0))]
     NoLog(PathBuf),
-    /// Several runs are called so.
+    /// Several runs match a name.
     #[error("`{prefix}` is the beginning of several runs: {} [TFY0062]; give more of the UUID", .runs.join(", "))]
     Ambiguous {
-        /// What was given.
+        /// The name.
         prefix: String,
-        /// Some of the runs.
+        /// Some of the runs that match.
         runs: Vec<String>,
     },
-    /// Only the program whose runs these are can do it.
+    /// Only the program that the runs belong to can do this.
     #[error(
         "{0} [TFY0063]; use the program that the runs belong to: one that calls `tiffany_cli::main` with its functions registered; in Python, give its file with `--app`"
     )]
@@ -56,39 +56,39 @@ pub enum CliError {
         "`{what}` is not JSON: {why} [TFY0064]; strings need quotation marks of their own: '\"tea\"', '{{\"item\": \"tea\"}}'"
     )]
     BadJson {
-        /// What was given.
+        /// The argument.
         what: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The check found damage.
     #[error("{0} [TFY0065]; each finding above has its next step")]
     Damage(String),
-    /// A replay came to another end than the log.
+    /// A replay differed from the log.
     #[error(
         "{0} [TFY0066]; use the program that wrote the log, or keep old runs working with `patched`"
     )]
     OtherOutcome(String),
-    /// What was typed makes no sense.
+    /// The command line is not valid.
     #[error("{0} [TFY0067]; `--help` lists the commands and options")]
     Usage(String),
     /// The output could not be written.
     #[error("cannot write the output: {0} [TFY0068]; see the system's message")]
     Output(String),
-    /// Runs would not go on with this program.
+    /// Runs could not continue with this program.
     #[error(
         "{0} [TFY0081]; restore the recorded calls, or keep old runs working with `patched`; `replay RUN --ahead` shows where"
     )]
     WouldDiverge(String),
-    /// A run that is to be looked at where it failed did not fail.
+    /// The run did not fail, so there is no failure to show.
     #[error("the run `{0}` did not fail [TFY0082]; `replay RUN --step` shows its last record")]
     NotFailed(String),
-    /// There is no debugger for the language of the run.
+    /// No debugger is available for the language of the run.
     #[error(
         "there is no debugger for what failed here [TFY0083]; `replay RUN --step --failure` shows the run there; a debugger is available for Python tasks"
     )]
     NoDebugger,
-    /// What only a run that goes on can be asked was asked of one that is over.
+    /// The request needs an active run, but the run has ended.
     #[error(
         "the run `{0}` has ended [TFY0084]; `replay` runs it again, and `replay RUN --step` shows it at any record"
     )]
@@ -96,88 +96,88 @@ pub enum CliError {
     /// The answer for a fork cannot be read.
     #[error("cannot read the answer from {}: {why} [TFY0085]; give a file with JSON in it, or `-` for standard input", .file.display())]
     NoReply {
-        /// The file.
+        /// The path of the file with the answer.
         file: PathBuf,
-        /// What the system said.
+        /// The error from the operating system.
         why: String,
     },
-    /// Runs that were driven did not all end well.
+    /// Some of the runs that were driven did not complete.
     #[error(
         "{0} [TFY0069]; `show` and `log --failed` show more about each, and `fork FORK --allow NAME` lets a fork continue"
     )]
     NotAllWell(String),
-    /// Several questions are meant.
+    /// Several questions match.
     #[error("{what}: {} [TFY0185]; give the id of one, as `approve` without arguments lists it", .ids.join(", "))]
     SeveralApprovals {
-        /// What was asked for.
+        /// The name that was given.
         what: String,
-        /// Some of the questions.
+        /// Some of the questions that match.
         ids: Vec<String>,
     },
-    /// Questions of a run were denied, because nobody was there to ask.
+    /// Questions of a run were denied, because no person could be asked.
     #[error(
-        "{0} [TFY0186]; see with `show` what became of the run; run the command in a terminal, or let another user decide with `--approvals wait`"
+        "{0} [TFY0186]; see the state of the run with `show`; run the command in a terminal, or let another user decide with `--approvals wait`"
     )]
     Denied(String),
-    /// A run was to be started, and no process has the directory.
+    /// A run cannot be started, because no process owns the directory.
     #[error(
         "no process owns {}, so nothing could run `{function}` [TFY0187]; {}, and submit again; or use `--wait` with a command line that has the function, which runs it here", .dir.display(), driver::start(.dir)
     )]
     NobodyRuns {
-        /// The function.
+        /// The function to be started.
         function: String,
-        /// The directory.
+        /// The log directory.
         dir: PathBuf,
     },
     /// The input of a run cannot be read.
     #[error("cannot read the input from {}: {why} [TFY0188]; give JSON, `@FILE` with a file that has JSON in it, or `-` for standard input", .file.display())]
     NoInput {
-        /// The file.
+        /// The path of the file with the input.
         file: PathBuf,
-        /// What the system said.
+        /// The error from the operating system.
         why: String,
     },
-    /// A backup is whole, and the log is not.
+    /// The backup is complete, but the log is damaged.
     #[error(
         "the backup is complete, but {0} of the log cannot be read to the end [TFY0123]; `doctor --verify` shows where; what can be read is in the backup, and what an earlier one had is kept"
     )]
     DamagedInLog(String),
-    /// No process has the log, so there is none whose metrics could be told.
+    /// No process owns the log, so there are no metrics.
     #[error(
         "metrics come from a process, and none owns {} [TFY0195]; {}", .0.display(), driver::start(.0)
     )]
     NobodyMeasures(PathBuf),
-    /// Something is left of runs that were removed.
+    /// Remains of removed runs were found.
     #[error(
         "{0} [TFY0205]; if a process owns the directory, wait a few seconds and look again; otherwise erase it with `tiffany rm RUN`"
     )]
     NotErased(String),
-    /// Secrets are taken out of what is in the log, by rules that are not known here.
+    /// The log is redacted with rules that this command doesn't have.
     #[error(
         "the log in {} is redacted with rules that this command does not have [TFY0212]; name the configuration that has them with `--config FILE`, or use the program that sets them", .0.display()
     )]
     NeedsRules(PathBuf),
-    /// The process that ran a run is gone, and no other one has taken its place.
+    /// The process that ran a run has ended, and no other has taken over.
     #[error(
         "no process has owned {} for some seconds, and run {run} has not ended [TFY0261]; {}, which continues the run; then wait for its end with `tiffany watch {run}`", .dir.display(), driver::start(.dir)
     )]
     NobodyDrives {
-        /// The run.
+        /// The run that has not ended.
         run: Uuid,
-        /// The directory.
+        /// The log directory.
         dir: PathBuf,
     },
 }
 
 impl CliError {
-    /// All codes, in order.
+    /// All error codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067", "TFY0068",
         "TFY0069", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085", "TFY0123", "TFY0185",
         "TFY0186", "TFY0187", "TFY0188", "TFY0195", "TFY0205", "TFY0212", "TFY0261",
     ];
 
-    /// The stable code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             CliError::NoLog(_) => "TFY0060",
@@ -207,14 +207,14 @@ impl CliError {
     }
 }
 
-/// How a command stops early.
+/// Why a command stops early.
 pub(super) enum Ending {
-    /// Nobody reads any more.
+    /// The reader of standard output has left.
     Quiet,
     Error(Shown),
 }
 
-/// An error as it is shown.
+/// An error as it is printed.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) code: String,
@@ -224,7 +224,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Takes the text of an error apart: `message [CODE]; next step`. What the rules of redaction take out is not in it.
+    /// Splits the text of an error: `message [CODE]; next step`, and redacts it.
     pub(super) fn new(code: &str, text: &impl fmt::Display, exit: u8) -> Shown {
         let text = shown(text).to_string();
         let mark = format!(" [{code}]");
@@ -272,11 +272,12 @@ impl From<TaskError> for Shown {
         if error.kind() != ErrorKind::Unreachable {
             return Shown::new(error.code(), &error, exit::FAILED);
         }
-        // What came over HTTP has a code of its own.
+        // Errors that came over HTTP have codes of their own.
         if let Some(coded) = of_daemon(&error) {
             return coded;
         }
-        // Who types a command does not drive a runtime.
+        // The user of a command doesn't write code that drives a runtime, so the next step is
+        // another.
         let next = match error.message() {
             text if text.starts_with("no process has ") => {
                 "start the program that has the functions, or `serve`, and try again"
@@ -350,7 +351,7 @@ impl From<std::io::Error> for Ending {
     }
 }
 
-/// Writes an error to standard error, and gives the exit code.
+/// Prints an error on standard error, and returns the exit code.
 pub(super) fn show(error: &Shown, is_json: bool, colour: bool) -> u8 {
     let mut text = match is_json {
         true => super::json::line(&json!({ "error": error.json(), "exit": error.exit })),
@@ -367,21 +368,21 @@ pub(super) fn show(error: &Shown, is_json: bool, colour: bool) -> u8 {
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    // There is nobody left to tell if this fails.
+    // If this fails, there is no other way to report it.
     let _ = std::io::stderr().write_all(text.as_bytes());
     error.exit
 }
 
-/// What was typed cannot be read, or asks for help.
+/// Handles a command line that is not valid, or that asks for help.
 pub(super) fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     if !error.use_stderr() {
-        // Help and version.
+        // Help and version go to standard output.
         let _ = std::io::stdout().write_all(error.render().to_string().as_bytes());
         return 0;
     }
     let is_json = arguments.iter().any(|argument| argument == "--json");
     let text = error.render().to_string();
-    // Who types nothing more wants to know what there is.
+    // Without arguments, the help is printed.
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !is_json
     {
         let _ = std::io::stderr().write_all(text.as_bytes());

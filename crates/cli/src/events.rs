@@ -1,4 +1,5 @@
-//! `watch --events`: what runs are doing in the process that has the directory, as it tells it. Nothing is read from the log but the names of the runs.
+//! `watch --events`: prints what runs are doing in the process that owns the directory, as it
+//! reports it. Only the names of the runs are read from the log.
 
 use std::time::Duration;
 
@@ -16,10 +17,10 @@ use tiffany::control::{Next, Watching};
 use tiffany::pal::{Activity, Data, Detail, Stage, Told, Wanted};
 use tiffany_log::{RunState, Stamp};
 
-/// How long one who follows waits before he looks again whether somebody has the directory.
+/// How often `--follow` checks whether a process owns the directory.
 const PACE: Duration = Duration::from_millis(100);
 
-/// How long nothing is written while nothing comes.
+/// The longest wait for an event before the output is flushed.
 const LOOK: Duration = Duration::from_millis(500);
 
 pub(super) fn events(
@@ -37,7 +38,7 @@ pub(super) fn events(
         Some(name) => {
             let view = place.look_for(&[name])?;
             let run = find_kept(&view, name)?;
-            // Nothing more will come of it.
+            // A finished run emits no further events.
             follows &= view.run(run).is_some_and(|entry| entry.state != RunState::Finished);
             Some(run)
         }
@@ -76,7 +77,7 @@ pub(super) fn events(
     }
 }
 
-/// Says something that is no event.
+/// Prints a note between events.
 fn note(out: &mut Out, text: &str, word: &str) -> Result<(), Ending> {
     match out.json {
         true => out.json(&json!({ "note": word }))?,
@@ -88,15 +89,15 @@ fn note(out: &mut Out, text: &str, word: &str) -> Result<(), Ending> {
     out.flush()
 }
 
-/// Why a stream is not read any more.
+/// Why a stream of events ended.
 enum Stopped {
-    /// All is told that was asked for.
+    /// All requested events were printed.
     Done,
-    /// The process is gone.
+    /// The process has ended.
     Gone,
 }
 
-/// What is read, and how far that is.
+/// A stream of events, and its position.
 struct Reading {
     wanted: Wanted,
     epoch: Option<u64>,
@@ -104,7 +105,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// `None`: nobody has the directory.
+    /// Connects to the process; `None` if no process owns the directory.
     fn connect(&mut self, place: &Place) -> Result<Option<Watching>, Ending> {
         let Some(control) = place.process()? else { return Ok(None) };
         let watching = control.watch(self.wanted.clone())?;
@@ -112,7 +113,7 @@ impl Reading {
         Ok(Some(watching))
     }
 
-    /// The same after the process was lost, as soon as there is one.
+    /// Reconnects after the process has ended, as soon as there is another one.
     fn connect_again(&mut self, place: &Place) -> Result<Watching, Ending> {
         loop {
             is_log(&place.dir)?;
@@ -124,14 +125,15 @@ impl Reading {
         }
     }
 
-    /// What is wanted of whoever comes next. The numbers of another process mean nothing: all that it knows is wanted.
+    /// Returns the request for the next process. Its event numbers are unrelated, so all events
+    /// that it knows are requested.
     fn again(&self) -> Wanted {
         let mut wanted = self.wanted.clone();
         wanted.from = Some(0);
         wanted
     }
 
-    /// A stream begins.
+    /// Prepares for a new stream.
     fn begin(&mut self, watching: &Watching) {
         let epoch = watching.beginning().epoch;
         if self.epoch.is_some_and(|known| known != epoch) {
@@ -140,7 +142,7 @@ impl Reading {
         self.epoch = Some(epoch);
     }
 
-    /// Prints what comes.
+    /// Prints events as they arrive.
     fn go_on(
         &mut self,
         out: &mut Out,
@@ -156,7 +158,7 @@ impl Reading {
             };
             match next {
                 Next::Told(Told::Event(event)) => {
-                    // After it was connected again it may be told what it knows.
+                    // After a reconnection the process may repeat known events.
                     if event.seq < self.wanted.from.unwrap_or(0) {
                         continue;
                     }
@@ -218,7 +220,7 @@ fn is_end(stage: Stage) -> bool {
     matches!(stage, Stage::Completed | Stage::Failed | Stage::Cancelled)
 }
 
-/// What an event says, for people.
+/// Describes an event as text.
 fn what(event: &Activity) -> String {
     let mut parts = Vec::new();
     if event.ghost {

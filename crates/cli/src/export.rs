@@ -1,4 +1,4 @@
-//! `log --format`: a run in the forms that other programs show.
+//! `log --format`: exports a run in formats of other programs.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -47,8 +47,8 @@ fn ending(error: ExportError, path: Option<&Path>) -> Ending {
     }
 }
 
-/// Standard output, where nothing of a log is obeyed by a terminal. What is exported has control characters only
-/// inside texts of JSON, besides the ends of lines.
+/// Standard output, with control characters of the log escaped. In an export they occur only inside
+/// JSON strings, apart from line ends.
 struct ToOut<'a>(&'a mut Out);
 
 impl Write for ToOut<'_> {

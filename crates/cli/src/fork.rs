@@ -1,5 +1,5 @@
-//! `fork`: another run that is what a run was up to a record, and what it may do. Through the process that has the directory, or into the log where none
-//! has it.
+//! `fork`: copies a run up to a record and sets which steps the fork may run. It works through the
+//! process that owns the directory, or in the log if no process owns it.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -77,7 +77,7 @@ fn wanted(options: &Fork) -> Result<durable::Fork, Ending> {
     Ok(options.allow.iter().flatten().fold(fork, |fork, name| fork.allow(name)))
 }
 
-/// Reads an answer from a file, or from standard input if that is `-`.
+/// Reads an answer from a file, or from standard input for `-`.
 fn read(file: &Path) -> Result<String, Ending> {
     let mut text = String::new();
     let done = match file == Path::new("-") {
@@ -111,7 +111,7 @@ pub(super) fn allow(place: &Place, mut out: Out, name: &str, names: &[String]) -
     out.end(0)
 }
 
-/// The forks of a run, and the records they begin at.
+/// Returns the forks of a run, with the records at which they begin.
 pub(super) fn forks_of(view: &View, run: Uuid) -> BTreeMap<(u64, Uuid), Summary> {
     let summaries = view.runs().map(|(other, entry)| Summary::read(view, other, entry));
     let forks = summaries.filter_map(|summary| match summary.fork {

@@ -1,5 +1,5 @@
-//! What a language other than Rust adds to the command line: `run FILE`, and `--app FILE` for the commands that take the code of the runs. It
-//! knows nothing of the language.
+//! What another language adds to the command line: `run FILE`, and `--app FILE` for the commands
+//! that use the code of the runs. It doesn't depend on the language.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -14,54 +14,54 @@ use super::daemon_commands;
 use super::error::{Shown, exit};
 use tiffany::Builder;
 
-/// A language with programs in files.
+/// A language whose programs are files.
 pub trait Guest {
-    /// Runs a program out of a file, to its end, and gives the exit code.
+    /// Runs a program from a file to its end, and returns the exit code.
     fn run(&self, program: &ProgramFile) -> Result<u8, GuestError>;
 
-    /// A builder for the runs of the functions in a file.
+    /// Returns a builder with the functions in a file.
     fn app(&self, file: &OsString) -> Result<Builder, GuestError>;
 
-    /// The test of a run that was captured.
+    /// Generates the test of a captured run.
     fn test(&self, test: &TestOf) -> Result<TestFile, GuestError>;
 
-    /// This process once more: its program and all of its arguments.
+    /// Returns the command that starts this process again, with all arguments.
     fn again(&self) -> std::process::Command;
 }
 
-/// What `run` was given.
+/// The arguments of `run`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProgramFile {
-    /// The file, perhaps with a colon and the name of a function after it.
+    /// The file, optionally followed by a colon and the name of a function.
     pub program: OsString,
-    /// What the function is given.
+    /// The arguments of the function.
     pub arguments: Vec<OsString>,
     /// The log directory of a durable run.
     pub wal: Option<PathBuf>,
     /// The id of a durable run.
     pub id: Option<String>,
-    /// What its tasks can ask for.
+    /// Values that its tasks can read with `env`.
     pub env: Vec<(String, String)>,
-    /// Arguments and values are JSON, and so is what is printed.
+    /// Whether arguments and the printed value are JSON.
     pub json: bool,
-    /// What is done about its questions to people.
+    /// How to handle its questions to people.
     pub questions: OnQuestion,
 }
 
-/// What is done about a question that a program asks people.
+/// How to handle a question to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnQuestion {
-    /// Who sits at the terminal is asked.
+    /// Ask the question at the terminal.
     Ask,
-    /// It is denied, so that nothing hangs where nobody is there.
+    /// Deny the question, so that nothing hangs without a person.
     Deny,
-    /// It waits until somebody else decides.
+    /// Wait until the question is decided elsewhere.
     Wait,
 }
 
 impl OnQuestion {
-    /// What it is called where it is typed.
+    /// Returns the name of the option's value.
     pub fn word(self) -> &'static str {
         match self {
             OnQuestion::Ask => "ask",
@@ -71,39 +71,39 @@ impl OnQuestion {
     }
 }
 
-/// What a test is about.
+/// The input for generating a test.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TestOf {
     /// The file with the code of the run.
     pub app: OsString,
-    /// The directory of the test and its fixture.
+    /// The directory for the test and its fixture.
     pub out: PathBuf,
-    /// What the test is called: small letters, digits and `_`.
+    /// The name of the test: lower-case letters, digits and `_`.
     pub name: String,
-    /// The file of the fixture, in the same directory.
+    /// The file name of the fixture, which is in the directory of the test.
     pub fixture: String,
-    /// What made it, for people.
+    /// A description of what generated the test, as a comment.
     pub made_by: String,
 }
 
-/// A test as it is written.
+/// A generated test.
 #[derive(Clone, Debug)]
 pub struct TestFile {
-    /// The file's name.
+    /// The name of the file.
     pub file: String,
-    /// What is in it.
+    /// The content of the file.
     pub text: String,
-    /// How it is run.
+    /// The command that runs the test.
     pub command: String,
 }
 
-/// Why a language could not do it, in the form of all errors: `message [CODE]; next step`.
+/// An error of a language, in the form of all errors: `message [CODE]; next step`.
 #[derive(Clone, Debug)]
 pub struct GuestError {
-    /// The code.
+    /// The error code.
     pub code: String,
-    /// The whole text.
+    /// The whole text, with the code and the next step.
     pub text: String,
     /// The exit code, if it is not that of most errors.
     pub exit: Option<u8>,
@@ -127,16 +127,16 @@ impl From<GuestError> for Shown {
     }
 }
 
-/// What was typed.
+/// A parsed command line.
 pub(super) enum Typed {
-    /// One of the commands that there always are, the file whose code it may use, and all that was typed.
+    /// One of the built-in commands, the file whose code it may use, and all arguments.
     Command(Args, Option<OsString>, ArgMatches),
     Run(ProgramFile),
-    /// A command that knows the daemon.
+    /// A command that involves the daemon.
     WithDaemon(Typing),
 }
 
-/// What was typed of a command that knows the daemon.
+/// The arguments of a command that involves the daemon.
 pub(super) struct Typing {
     pub(super) name: String,
     pub(super) matches: ArgMatches,
@@ -147,9 +147,9 @@ pub(super) struct Typing {
     pub(super) verbose: u8,
 }
 
-/// All that can be typed.
+/// Builds the parser of the whole command line.
 pub(super) fn command(guest: Option<&dyn Guest>, dir: &Path) -> Command {
-    // A configuration may say otherwise, so it is no default of what is typed.
+    // Not clap's default, since a configuration may set another value.
     let command = Args::command();
     let command = command
         .mut_arg("dir", |arg| arg.help(format!("Log directory [default: {}]", dir.display())));
@@ -172,7 +172,7 @@ pub(super) fn command(guest: Option<&dyn Guest>, dir: &Path) -> Command {
 const APP: &str = "app";
 const RUN: &str = "run";
 
-/// Reads what was typed.
+/// Parses the command line.
 pub(super) fn parse(
     guest: Option<&dyn Guest>,
     arguments: &[OsString],
@@ -206,7 +206,7 @@ fn program_file(matches: &ArgMatches) -> Result<ProgramFile, clap::Error> {
         );
     }
     if is_typed(daemon_commands::CONFIG) {
-        return refused("`run` takes no `--config`: the program says it");
+        return refused("`run` takes no `--config`: the program sets the configuration");
     }
     let RunFile { wal, id, env, approvals, program } = RunFile::from_arg_matches(matches)?;
     let questions = match approvals.manner(AboutApprovals::Deny) {

@@ -1,4 +1,5 @@
-//! What a command that needs more than a log directory is called with: the program's functions, and how to start it once more.
+//! The input of commands that need more than a log directory: the program's functions, and the
+//! command that starts it again.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -10,43 +11,45 @@ use tiffany_daemon::Relaunch;
 use super::Started;
 use super::guest::GuestError;
 
-/// What was typed, and for whom.
+/// The arguments of a command, and its surroundings.
 pub(crate) struct Invocation<'a> {
     /// The name of the command.
     pub(crate) name: &'a str,
-    /// What was typed after it.
+    /// The arguments of the command.
     pub(crate) matches: &'a ArgMatches,
     /// The log directory.
     pub(crate) dir: PathBuf,
-    /// Whether that was typed, or said by `TIFFANY_DIR`.
+    /// Whether the directory was set by an option or by `TIFFANY_DIR`.
     pub(crate) dir_is_given: bool,
-    /// The functions of the program, or of the file that `--app` names.
+    /// The functions of the program, or of the file in `--app`.
     pub(crate) builder: Builder,
-    /// Whether JSON is to be printed.
+    /// Whether to print JSON.
     pub(crate) json: bool,
-    /// Whether what people read is in colours.
+    /// Whether to print in colours.
     pub(crate) colour: bool,
-    /// This program once more, with its functions: a command and its options can be added.
+    /// The command that starts this program again with its functions; a subcommand and options can
+    /// be added.
     pub(crate) relaunch: Relaunch,
     pub(super) started: &'a Started<'a>,
 }
 
 impl Invocation<'_> {
-    /// The functions of a file that something else than `--app` names. `None`: this program has no language with files, or `--app` was given.
+    /// Returns the functions of a file that was not given by `--app`. `None` if the program has no
+    /// guest language, or `--app` was given.
     pub(crate) fn functions_of(&self, file: &OsStr) -> Option<Result<Builder, GuestError>> {
         let guest = self.started.guest.filter(|_| self.started.app.is_none())?;
         Some(guest.app(&file.to_owned()))
     }
 }
 
-/// How this program is started once more, with the functions it has now.
+/// Returns the command that starts this program again with its current functions.
 pub(crate) fn relaunch(started: &Started<'_>) -> Relaunch {
     let mut arguments: Vec<OsString> = Vec::new();
     let program = match started.guest {
         Some(guest) => {
             let command = guest.again();
             arguments.extend(command.get_args().map(OsString::from));
-            // What was typed for this command is not for the next one.
+            // The arguments of this command are left out.
             arguments.truncate(arguments.len().saturating_sub(started.typed));
             command.get_program().to_owned()
         }

@@ -1,4 +1,4 @@
-//! JSON on its way out: one object a line, and nothing in it that a terminal would obey.
+//! JSON output: one object per line, with control characters escaped.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::out::is_unsafe;
 pub(super) use tiffany_records::json_value as value;
 
-/// A value as a line.
+/// Serializes a value as one line.
 pub(super) fn line(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_else(|error| {
         let why = error.to_string();
@@ -17,8 +17,7 @@ pub(super) fn line(value: &impl Serialize) -> String {
     format!("{}\n", escape(&text))
 }
 
-/// JSON that means the same, without control characters. They can only be inside strings, where each has another
-/// form.
+/// Escapes control characters in JSON. They can only occur in strings, where each has an escape.
 pub(super) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);

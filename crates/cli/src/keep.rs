@@ -1,4 +1,5 @@
-//! `rm`: removes, compacts and prunes runs that are over. Through the process that has the directory, or on the log where none has it.
+//! `rm`: removes, compacts and prunes finished runs, through the process that owns the directory,
+//! or in the log if no process owns it.
 
 use serde_json::{Value, json};
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
@@ -56,7 +57,7 @@ pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
             Err(error) => refused.push((run, error)),
         }
     }
-    // Something may be left of a run that was removed before, by a process that did not come to its end.
+    // A process that was interrupted may have left data of a run that it removed.
     let was_removed = |(_, error): &(Uuid, TaskError)| error.kind() == ErrorKind::RunRemoved;
     if removed > 0 || refused.iter().any(was_removed) {
         let collected = keeper.collect_blobs()?;
@@ -121,7 +122,7 @@ pub(super) fn compact(place: &Place, mut out: Out, options: &Rm) -> Done {
     left(out, options.runs.len().max(2), pruned.refused, "compacted")
 }
 
-/// Tells of runs that were left as they are. The first error is that of the command.
+/// Reports runs that were not changed. The first error is that of the command.
 fn left(mut out: Out, named: usize, refused: Vec<(Uuid, TaskError)>, done: &str) -> Done {
     if named > 1 {
         for (run, error) in &refused {
@@ -195,7 +196,7 @@ pub(super) fn prune(place: &Place, mut out: Out, options: &Rules) -> Done {
     out.end(if pruned.refused.is_empty() { 0 } else { exit::FAILED })
 }
 
-/// Says which runs were left as they are, and why.
+/// Prints which runs were not changed, and why.
 fn tell_left(out: &mut Out, refused: &[(Uuid, TaskError)]) -> Result<(), Ending> {
     for (run, error) in refused {
         let shown = Shown::from(error.clone());
@@ -282,7 +283,8 @@ fn summary_json(pruned: &Pruned) -> Value {
     })
 }
 
-/// Says that nothing is left behind in the directory. If a run is damaged, that is not so, and was said.
+/// Reports that no data of removed runs is left. With a damaged run that is unknown, and was
+/// reported already.
 fn tell_erased(out: &mut Out, collected: &Collected) -> Result<(), Ending> {
     match out.json {
         true => Ok(()),

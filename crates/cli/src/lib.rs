@@ -1,6 +1,7 @@
-//! The command line over a log directory: looking at runs, checking them, and changing what waits. The plain binary
-//! `tiffany` knows only records; a program that calls [`main`] with its own functions registered can also replay
-//! and resume them. What each command prints, and the exit codes, are in the book's chapter "Command line".
+//! The command line for a log directory: commands that show and check runs, and that change waiting
+//! runs. The plain binary `tiffany` only reads records; a program that calls [`main`] with its own
+//! functions can also replay and resume them. The chapter "Command line" of the book has the output
+//! and the exit codes of each command.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -83,17 +84,17 @@ use out::Out;
 use tiffany::Builder;
 use tiffany::logging::{Format, Level};
 
-/// Where the log is looked for, if nothing else says so.
+/// The default log directory.
 pub const DEFAULT_DIR: &str = ".tiffany";
 
-/// Does what the process's arguments say, for the functions that are registered with this builder, and gives the
-/// exit code. The directory is that of `--dir`, or of the environment variable `TIFFANY_DIR`, or the builder's
-/// [`log_dir`](Builder::log_dir), or [`DEFAULT_DIR`].
+/// Runs the command line of this process for the functions of this builder, and returns the exit
+/// code. The directory is set by `--dir`, by the environment variable `TIFFANY_DIR`, or by the
+/// builder's [`log_dir`](Builder::log_dir); otherwise it is [`DEFAULT_DIR`].
 pub fn main(builder: Builder) -> ExitCode {
     run(builder, std::env::args_os())
 }
 
-/// The same with arguments that are given; the first of them is the name of the program.
+/// Runs the command line with these arguments, the first of which is the name of the program.
 pub fn run<A>(builder: Builder, arguments: impl IntoIterator<Item = A>) -> ExitCode
 where
     A: Into<OsString>,
@@ -102,33 +103,34 @@ where
     ExitCode::from(CommandLine::new(builder).run(&arguments))
 }
 
-/// The same for a language that has a command line, which adds `run` and `--app` to it.
+/// Runs the command line for a guest language, which adds `run` and `--app`.
 pub fn run_for(guest: &dyn Guest, arguments: &[OsString]) -> u8 {
     CommandLine::new(Builder::new()).guest(guest).run(arguments)
 }
 
-/// A command line with what others add to it.
+/// A command line with optional extensions.
 pub struct CommandLine<'a> {
     builder: Builder,
     guest: Option<&'a dyn Guest>,
 }
 
 impl<'a> CommandLine<'a> {
-    /// For the functions that are registered with this builder.
+    /// Creates a command line for the functions of this builder.
     pub fn new(builder: Builder) -> CommandLine<'a> {
         CommandLine { builder, guest: None }
     }
 
-    /// For a language that has programs in files: adds `run` and `--app`.
+    /// Adds a guest language, and with it `run` and `--app`.
     #[must_use]
     pub fn guest(self, guest: &'a dyn Guest) -> CommandLine<'a> {
         CommandLine { guest: Some(guest), ..self }
     }
 
-    /// Does what the arguments say, the first of which is the name of the program, and gives the exit code.
+    /// Runs the command in these arguments, the first of which is the name of the program, and
+    /// returns the exit code.
     pub fn run(self, arguments: &[OsString]) -> u8 {
         let CommandLine { builder, guest } = self;
-        // What goes wrong is shown before a runtime is built, or without one.
+        // Errors are redacted even before a runtime is built, or without one.
         if let Some(rules) = builder.redactions() {
             tiffany_records::redact::install(rules);
         }
@@ -172,25 +174,26 @@ fn ending(ended: Done, is_json: bool, colour: bool) -> u8 {
 
 /// How this program was started.
 struct Started<'a> {
-    /// The language it is part of.
+    /// The guest language that the program is part of.
     guest: Option<&'a dyn Guest>,
-    /// The file that has the code of the runs.
+    /// The file with the code of the runs.
     app: Option<OsString>,
-    /// What it is called.
+    /// The name of the program.
     name: String,
-    /// How many words were typed after that.
+    /// The number of arguments after the name.
     typed: usize,
 }
 
 impl Started<'_> {
-    /// What cargo calls the program: its file has that name, whatever it was started as.
+    /// Returns the name of the program's file, which is cargo's name for it, however it was
+    /// started.
     fn program(&self) -> String {
         let path = std::env::current_exe().ok();
         let name = path.as_ref().and_then(|path| path.file_stem()?.to_str());
         name.unwrap_or(&self.name).to_owned()
     }
 
-    /// The builder with the functions of the runs, for a command that has use for them.
+    /// Returns the builder with the functions of the runs, for a command that can use them.
     fn with_app(&self, builder: Builder) -> Result<Builder, Ending> {
         match (self.guest, &self.app) {
             (Some(guest), Some(file)) => Ok(guest.app(file)?),
@@ -208,7 +211,7 @@ fn name_of(arguments: &[OsString]) -> String {
 /// A command's exit code, or why it stopped.
 type Done = Result<u8, Ending>;
 
-/// A command that knows the daemon.
+/// Runs a command that involves the daemon.
 fn run_with_daemon(builder: Builder, typing: &Typing, started: &Started<'_>) -> Done {
     log_to_stderr(typing.verbose, typing.json);
     let builder = started.with_app(builder)?;
@@ -243,17 +246,17 @@ fn dir_of(typed: Option<&PathBuf>, builder: &Builder) -> PathBuf {
     }
 }
 
-/// Text without what a terminal would obey.
+/// Escapes the control characters in a text.
 pub fn clean(text: &str) -> std::borrow::Cow<'_, str> {
     out::clean(text)
 }
 
-/// A value as one line of JSON, its end included, without what a terminal would obey.
+/// Serializes a value as one line of JSON, including the line end, with control characters escaped.
 pub fn json_line(value: &impl serde::Serialize) -> String {
     json::line(value)
 }
 
-/// The script by which a shell completes the commands of this program.
+/// Prints the completion script of a shell.
 fn completions(
     mut out: Out,
     shell: clap_complete::Shell,

@@ -1,4 +1,5 @@
-//! A run while it goes on: its tasks, as its records have them, and how far they are, as its process tells it. How that looks is not decided here.
+//! The state of a run in progress: its tasks from its records, and their progress from its process.
+//! It doesn't decide how that is displayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tiffany_records::Record;
@@ -11,7 +12,7 @@ use tiffany_log::{LogLine, RecordType};
 use tiffany_records::tasks::{Seen, TaskSeen, Tasks, error_text};
 use tiffany_records::wait_reason::Waiting;
 
-/// How wide a bar is.
+/// The width of a progress bar.
 const BAR: u64 = 20;
 
 #[derive(Default)]
@@ -20,19 +21,19 @@ pub(super) struct Live {
     bars: BTreeMap<u64, Bar>,
 }
 
-/// How far a task is.
+/// The progress of a task.
 struct Bar {
     done: u64,
     total: Option<u64>,
     message: String,
-    /// The step that says so, if it is one.
+    /// The step that reports the progress, unless the task itself does.
     step: Option<String>,
 }
 
-/// A task in one line.
+/// A line for a task.
 pub(super) struct Row<'a> {
     pub(super) tid: u64,
-    /// The branches of the tree that lead to it.
+    /// The branches of the tree before the task.
     pub(super) lead: String,
     pub(super) task: &'a TaskSeen,
     bar: Option<&'a Bar>,
@@ -42,7 +43,7 @@ impl Live {
     pub(super) fn record(&mut self, record: &LogLine<'_>) {
         let tid = record.tid.0;
         let is_over = match record.record_type() {
-            // What its step had to say.
+            // The end of the step removes its bar.
             Some(RecordType::EffectResult) => {
                 self.bars.get(&tid).is_some_and(|bar| bar.step.is_some())
             }
@@ -57,7 +58,8 @@ impl Live {
         self.tasks.add(record, &Record::read(record));
     }
 
-    /// Takes in what the process tells. What is to be said of it at once is given back: the task, and the text.
+    /// Adds an event of the process. Returns the task and the text if it has something to print at
+    /// once.
     pub(super) fn event(&mut self, event: &Activity) -> Option<(u64, String)> {
         let tid = event.tid.unwrap_or(Tid(1)).0;
         if event.ghost {
@@ -80,22 +82,22 @@ impl Live {
         }
     }
 
-    /// The records of the calls that wait for a person.
+    /// Returns the records of the calls that wait for a person.
     pub(super) fn questions(&self) -> BTreeSet<u64> {
         let waits = self.tasks.waits().filter(|(.., waiting)| waiting.call == "approve");
         waits.map(|(_, record, _)| record).collect()
     }
 
-    /// The tasks as a tree, each after its parent.
+    /// Returns the tasks as a tree, each after its parent.
     pub(super) fn rows(&self) -> Vec<Row<'_>> {
         let mut children: BTreeMap<Option<u64>, Vec<u64>> = BTreeMap::new();
         for (tid, task) in &self.tasks.all {
-            // A task whose spawn is in an earlier generation stands with the root.
+            // A task whose spawn is in an earlier generation is shown at the top level.
             let parent = task.parent.filter(|parent| self.tasks.all.contains_key(parent));
             children.entry(parent).or_default().push(*tid);
         }
         let mut rows = Vec::new();
-        // A task, where it hangs, and where its children do.
+        // A task, its branch, and the branch of its children.
         let mut open: Vec<(u64, String, String)> = Vec::new();
         let roots = children.get(&None).into_iter().flatten().rev();
         open.extend(roots.map(|tid| (*tid, String::new(), String::new())));
@@ -119,12 +121,13 @@ impl Row<'_> {
         self.task.name.as_ref().map_or(String::new(), |name| format!(" `{name}`"))
     }
 
-    /// Where it stands and what it waits for, in words that stay the same until that changes.
+    /// Describes the state of the task and what it waits for, with words that only change when
+    /// these change.
     pub(super) fn what(&self) -> String {
         self.words(Waiting::what)
     }
 
-    /// The same at a moment.
+    /// Describes the state of the task and what it waits for, at a moment.
     pub(super) fn what_at(&self, now: Time) -> String {
         self.words(|waiting| waiting.what_at(now))
     }

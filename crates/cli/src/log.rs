@@ -1,4 +1,4 @@
-//! `log`: the records of a run, one after the other, as they come.
+//! `log`: prints the records of a run in order, and new ones as they are written.
 
 use std::time::{Duration, Instant};
 use tiffany_records::Record;
@@ -17,12 +17,12 @@ use tiffany_records::call_words::call_word;
 use tiffany_records::tasks::{Tasks, error_text, trace_lines};
 use tiffany_records::{ChangedAnswer, has_failed};
 
-/// How often the file of a run is looked at for more.
+/// How often the file of a run is checked for new records.
 const PACE: Duration = Duration::from_millis(100);
 /// How often the process is asked whether it can still write the log.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Below this many columns a terminal is narrow.
+/// Below this number of columns a terminal counts as narrow.
 const NARROW: usize = 80;
 
 pub(super) fn log(place: &Place, mut out: Out, options: &Log) -> Done {
@@ -41,7 +41,7 @@ pub(super) fn log(place: &Place, mut out: Out, options: &Log) -> Done {
         let record = match record {
             Ok(record) => record,
             Err(error) => {
-                // What could be read stands before the error.
+                // The records before the error are printed first.
                 out.flush()?;
                 return Err(error.into());
             }
@@ -69,7 +69,7 @@ fn is_finished(view: &View, run: Uuid) -> bool {
     view.run(run).is_some_and(|entry| entry.state == RunState::Finished)
 }
 
-/// Goes on with what is written, until the run is over.
+/// Prints new records until the run ends.
 fn follow(
     place: &Place,
     out: &mut Out,
@@ -108,7 +108,7 @@ fn follow(
     }
 }
 
-/// The types that are asked for; a type that nobody knows is an error.
+/// Returns the requested types; an unknown type is an error.
 fn known_types(options: &Log) -> Result<Vec<RecordType>, Ending> {
     let known = |name: &String| {
         let all = RecordType::ALL.iter().copied();
@@ -122,7 +122,7 @@ fn known_types(options: &Log) -> Result<Vec<RecordType>, Ending> {
     options.kind.iter().map(known).collect()
 }
 
-/// Which records are printed, and how.
+/// The filter and the format of printed records.
 struct Lines<'a> {
     options: &'a Log,
     kinds: Vec<RecordType>,
@@ -143,7 +143,7 @@ impl Lines<'_> {
             && (!failed || has_failed(&Record::read(record)))
     }
 
-    /// The widths of the number and of the time. In a narrow terminal the time is without its day.
+    /// Returns the widths of the number and of the time. In a narrow terminal the time has no date.
     fn widths(&self, out: &Out) -> (usize, usize) {
         let time = if out.width.is_some_and(|limit| limit < NARROW) { 12 } else { 23 };
         (self.digits.max(3), time)
@@ -182,7 +182,7 @@ impl Lines<'_> {
     }
 }
 
-/// The way to where something failed, under its line.
+/// Prints the traceback of a failure below its record.
 fn print_trace(out: &mut Out, record: &LogLine<'_>) -> Result<(), Ending> {
     let Some(error) = record.get("error") else { return Ok(()) };
     let room = out.width.map_or(usize::MAX, |limit| limit.saturating_sub(5).max(1));
@@ -202,7 +202,7 @@ fn digits(mut number: u64) -> usize {
     digits
 }
 
-/// The fields of a record for people.
+/// Describes the fields of a record as text.
 pub(super) fn what(record: &LogLine<'_>) -> String {
     let mut parts = Vec::new();
     let is_step = record.str("call").is_some_and(|call| call == "effect");

@@ -18,7 +18,7 @@ use super::{Done, progress::Progress};
 use tiffany::control::RunQuery;
 use tiffany::units::size;
 
-/// A screen with so many columns has room for lengths and whole moments.
+/// The number of columns from which lengths and full times are shown.
 const WIDE: usize = 100;
 
 pub(super) fn ls(place: &Place, out: Out, options: &Ls) -> Done {
@@ -112,7 +112,7 @@ fn of_directory(place: &Place, mut out: Out, options: &Ls) -> Done {
     out.end(if sight.trouble.is_some() { exit::FAILED } else { 0 })
 }
 
-/// Which runs are wanted, as the API is asked for them.
+/// Builds the query for the runs, as the API has it.
 fn query(
     options: &Ls,
     find: impl FnOnce(&str) -> Result<Uuid, Ending>,
@@ -134,7 +134,7 @@ fn query(
     })
 }
 
-/// The part of a run's description that `ls` and `show` have in common.
+/// Returns the part of a run's JSON that `ls` and `show` share.
 pub(super) fn json(summary: &Summary, process: Option<u32>) -> serde_json::Value {
     json!({
         "run": summary.run.to_string(),
@@ -177,7 +177,7 @@ fn print(
             (state, _) => state.word(),
         };
         let mut row = vec![
-            // Eight digits are enough to name a run, unless the whole is wanted.
+            // Eight digits are enough to identify a run on a terminal.
             if out.width.is_some() { run[..8].into() } else { run.into() },
             Cell::from(&summary.id),
             Cell::from(&summary.function),

@@ -1,4 +1,5 @@
-//! The binary `tiffany`. It knows no program, so it works on the level of records, and serves a log whose runs stand still.
+//! The binary `tiffany`. It has no program, so it reads records, and serves a log whose runs it
+//! cannot continue.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `status --metrics`: what the process that has the log counts and measures.
+//! `status --metrics`: prints the counters and measurements of the process that owns the log.
 
 use super::Done;
 use super::driver::{self, Heard};
@@ -9,7 +9,7 @@ use tiffany::control::Control;
 
 pub(super) fn metrics(place: &Place, mut out: Out, name: Option<&str>) -> Done {
     is_log(&place.dir)?;
-    // The log itself is not touched: whoever measures must not keep the program from it.
+    // The log itself is not opened: reading metrics must not block a program.
     let mut metrics = match driver::ask(&place.reach, Control::metrics)? {
         Heard::Said(metrics) => metrics,
         Heard::Silent(silence) => return Err(Ending::Error(silence.shown(exit::IN_USE))),

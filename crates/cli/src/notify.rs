@@ -1,17 +1,18 @@
-//! Tells systemd how the daemon stands, if it was started by it as `Type=notify`: by a datagram to the socket that the environment names.
+//! Reports the daemon's state to systemd if that started it as `Type=notify`: sends datagrams to
+//! the socket that the environment names.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// The daemon answers from now on.
+/// Reports that the daemon is ready.
 pub(crate) fn ready(url: &str) {
     tell(&format!("READY=1\nSTATUS=serving {url}"));
 }
 
-/// The daemon comes to its end.
+/// Reports that the daemon is stopping.
 pub(crate) fn stopping() {
-    tell("STOPPING=1\nSTATUS=running steps come to their end");
+    tell("STOPPING=1\nSTATUS=running steps finish");
 }
 
 fn tell(state: &str) {
@@ -19,7 +20,7 @@ fn tell(state: &str) {
         return;
     };
     let address = match place.as_bytes() {
-        // A name that is no file's.
+        // An abstract socket name.
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
         _ => SocketAddr::from_pathname(&place),
     };
@@ -27,6 +28,6 @@ fn tell(state: &str) {
         UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
     });
     if let Err(error) = sent {
-        tracing::warn!(target: "tiffany", "the service manager cannot be told how this stands: {error}");
+        tracing::warn!(target: "tiffany", "the state cannot be reported to the service manager: {error}");
     }
 }

@@ -1,5 +1,5 @@
-//! Standard output: for people with colours and cut to the terminal, for programs as JSON. What comes out of a log is
-//! never trusted: nothing of it reaches a terminal as a control sequence.
+//! Standard output: coloured and cut to the width of the terminal for people, JSON for programs.
+//! Text from a log is never trusted: control sequences in it are escaped.
 
 use std::borrow::Cow;
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
@@ -11,7 +11,7 @@ use super::error::Ending;
 use super::{Done, json};
 use tiffany_records::redact;
 
-/// What a piece of text is, which decides its colour.
+/// The kind of a text, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -34,7 +34,7 @@ impl Style {
         }
     }
 
-    /// The style of a state's word.
+    /// Returns the style of a state's name.
     pub(super) fn of_state(word: &str) -> Style {
         match word {
             "completed" | "ok" | "identical" => Style::Good,
@@ -45,7 +45,7 @@ impl Style {
     }
 }
 
-/// Text in its colour.
+/// Adds the colour of a style to a text.
 pub(super) fn paint(colour: bool, style: Style, text: &str) -> String {
     match colour && style != Style::Plain {
         true => format!("\x1b[{}m{text}\x1b[0m", style.code()),
@@ -53,13 +53,14 @@ pub(super) fn paint(colour: bool, style: Style, text: &str) -> String {
     }
 }
 
-/// Characters that do something to a terminal instead of being shown: controls, and those that turn the direction.
+/// Returns whether a character controls a terminal instead of being shown: control characters, and
+/// those that change the text direction.
 pub(super) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Text from a log, fit for a terminal.
+/// Escapes a text from a log for a terminal.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
@@ -75,7 +76,7 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
 }
 
 impl When {
-    /// Whether standard output has colours.
+    /// Returns whether standard output should be coloured.
     pub(super) fn is_wanted(self) -> bool {
         match self {
             When::Always => true,
@@ -85,29 +86,29 @@ impl When {
     }
 }
 
-/// Whether the environment allows colours.
+/// Returns whether the environment allows colours.
 pub(super) fn may_colour() -> bool {
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     !no_colour && !dumb
 }
 
-/// Whether errors are shown in colours, if nobody says otherwise.
+/// Returns whether errors are coloured by default.
 pub(super) fn colours_errors() -> bool {
     std::io::stderr().is_terminal() && may_colour()
 }
 
-/// Where a command writes to.
+/// The output of a command.
 pub(super) struct Out {
     to: BufWriter<StdoutLock<'static>>,
     pub(super) json: bool,
     pub(super) colour: bool,
-    /// How wide a line may be, if there is a limit.
+    /// The maximal width of a line, if there is one.
     pub(super) width: Option<usize>,
     is_terminal: bool,
 }
 
-/// How a command writes, for another thread that does it in its place.
+/// The settings of an output, for another thread that writes in its place.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     json: bool,
@@ -137,7 +138,7 @@ impl Out {
         Out { to, json: args.json, colour: colour && !args.json, width, is_terminal }
     }
 
-    /// Another thread is to write.
+    /// Returns the settings of the output, so that another thread can write it.
     pub(super) fn into_form(mut self) -> Result<Form, Ending> {
         self.flush()?;
         let Out { json, colour, width, is_terminal, .. } = self;
@@ -148,7 +149,7 @@ impl Out {
         self.is_terminal
     }
 
-    /// How many lines the terminal has.
+    /// Returns the number of lines of the terminal.
     pub(super) fn height(&self) -> usize {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         let rows = size.map(|size| usize::from(size.ws_row));
@@ -163,26 +164,26 @@ impl Out {
         }
     }
 
-    /// One object, on a line.
+    /// Prints an object on one line.
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Ending> {
         Ok(self.to.write_all(json::line(value).as_bytes())?)
     }
 
-    /// A line that is JSON already.
+    /// Prints a line that is JSON already.
     pub(super) fn json_text(&mut self, text: &str) -> Result<(), Ending> {
         self.to.write_all(json::escape(text).as_bytes())?;
         Ok(self.to.write_all(b"\n")?)
     }
 
-    /// A line whose parts are clean.
+    /// Prints a line whose parts are escaped already.
     pub(super) fn line(&mut self, line: &str) -> Result<(), Ending> {
         self.to.write_all(line.as_bytes())?;
         Ok(self.to.write_all(b"\n")?)
     }
 
-    /// A line of text, cut to the terminal.
+    /// Prints a line of text, cut to the width of the terminal.
     pub(super) fn text(&mut self, style: Style, text: &str) -> Result<(), Ending> {
-        // Before it is cut: a part of a secret is not known for one.
+        // Redacted before it is cut: a part of a secret could not be recognized.
         let text = redact::clean(text);
         let text = clean(&text);
         let text = super::table::cut(&text, self.width.unwrap_or(usize::MAX));
@@ -190,7 +191,7 @@ impl Out {
         self.line(&line)
     }
 
-    /// Text that must be read to its end: on a terminal it goes on in further lines, with a margin of so many columns.
+    /// Prints text in full: on a terminal it wraps, with a margin of `margin` columns.
     pub(super) fn whole(&mut self, style: Style, text: &str, margin: usize) -> Result<(), Ending> {
         let text = redact::clean(text);
         let text = clean(&text);
@@ -201,7 +202,7 @@ impl Out {
         Ok(())
     }
 
-    /// The beginning of a line, which is shown at once.
+    /// Prints the start of a line at once.
     pub(super) fn part(&mut self, text: &str) -> Result<(), Ending> {
         self.to.write_all(text.as_bytes())?;
         self.flush()
@@ -211,7 +212,7 @@ impl Out {
         Ok(self.to.write_all(bytes)?)
     }
 
-    /// Bytes that are clean, for who deals with failures himself.
+    /// Writes escaped bytes, for callers that handle failures themselves.
     pub(super) fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.to.write_all(bytes)
     }
@@ -220,7 +221,7 @@ impl Out {
         Ok(self.to.flush()?)
     }
 
-    /// The end of a command: everything is written.
+    /// Ends a command, once all output is written.
     pub(super) fn end(mut self, code: u8) -> Done {
         self.flush()?;
         Ok(code)

@@ -1,4 +1,5 @@
-//! The directory a command works on, and the program it works for: finding runs by what people call them.
+//! The directory a command works on, and the program it works for: finding runs by what people call
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,11 +27,11 @@ pub(super) struct Place {
     pub(super) reach: Reach,
     mirror: Option<Mirror>,
     pub(super) builder: Builder,
-    /// Who sees what is changed where no process has the log.
+    /// The hook that audits changes while no process owns the log.
     audit_hook: Option<Arc<dyn AuditHook>>,
 }
 
-/// What is in the directory, as well as it can be read.
+/// A view of the directory, as complete as it is readable.
 pub(super) struct Sight {
     pub(super) view: View,
     /// Why only the files of the runs could be read.
@@ -104,7 +105,7 @@ impl Place {
         Some(fetch())
     }
 
-    /// What is changed here is seen by somebody.
+    /// Sets the hook that audits changes.
     pub(super) fn audited_by(self, audit_hook: Option<Arc<dyn AuditHook>>) -> Place {
         Place { audit_hook, ..self }
     }
@@ -122,13 +123,13 @@ impl Place {
         })
     }
 
-    /// The process that has the log, to change something by it.
+    /// Returns a connection to the process that owns the log, for changes.
     pub(super) fn process(&self) -> Result<Option<Control>, TaskError> {
         let control = self.reach.connect()?;
         Ok(control.map(|it| it.on_warning(warn).on_silence(driver::say_that_it_waits)))
     }
 
-    /// The same, for runs that are over.
+    /// Opens the log to remove and compact finished runs.
     pub(super) fn keeper(&self) -> Result<Keeper, TaskError> {
         Ok(Keeper::through(self.control()?, &self.dir))
     }
@@ -138,7 +139,7 @@ impl Place {
         !self.builder.registry().is_empty()
     }
 
-    /// An error that names what is wanted, if there is no program.
+    /// Returns an error that names what the command needs, if there is no program.
     pub(super) fn need_program(&self, what: &str) -> Result<(), Ending> {
         match self.has_program() {
             true => Ok(()),
@@ -158,7 +159,8 @@ impl Place {
         Ok(View::open(Arc::new(RealDisk), &self.dir)?)
     }
 
-    /// The same; if the index or the commit log is damaged, at the files of the runs alone.
+    /// Looks into the directory; if the index or the commit log is damaged, at the files of the
+    /// runs alone.
     pub(super) fn look_anyhow(&self) -> Result<Sight, Ending> {
         is_log(&self.dir)?;
         let (view, trouble) = View::open_anyhow(Arc::new(RealDisk), &self.dir)?;
@@ -175,7 +177,8 @@ impl Place {
         Ok(View::open_chosen(Arc::new(RealDisk), &self.dir, &choose)?)
     }
 
-    /// The same; if the index or the commit log is damaged, at the files of the runs alone.
+    /// Looks for runs that were named; if the index or the commit log is damaged, at the files of
+    /// the runs alone.
     pub(super) fn look_anyhow_for(&self, names: &[&str]) -> Result<Sight, Ending> {
         if let Some(view) = self.mirrored(names) {
             return Ok(Sight { view: view?, trouble: None });
@@ -192,8 +195,9 @@ impl Place {
         }
     }
 
-    /// Whether secrets are taken out of what the log is written with, by rules that are not known here. Then the code
-    /// of its runs must not be run: it would have the secrets in its memory, and what it does would not be the same.
+    /// Returns whether the log is redacted by rules that this process doesn't have. Then the code
+    /// of its runs must not be executed: it would have the secrets in memory, and would behave
+    /// differently.
     pub(super) fn lacks_rules(&self) -> bool {
         is_redacted(&RealDisk, &self.dir)
             && redact::known()
@@ -210,7 +214,7 @@ impl Place {
 }
 
 impl Sight {
-    /// Tells on standard error that not all could be read.
+    /// Prints on standard error that not everything could be read.
     pub(super) fn warn(&self) {
         if let Some(trouble) = &self.trouble {
             let shown = Shown::from(trouble.clone());
@@ -225,14 +229,14 @@ fn warn(text: &str) {
     eprintln!("warning: {}", super::out::clean(text));
 }
 
-/// An error that says so, if there is no log there.
+/// Returns an error if the directory has no log.
 pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
     let has = |name: &str| std::fs::metadata(dir.join(name));
     match (has("commit"), has("wal")) {
         (Err(error), Err(_)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             let shown = Shown::from(LogError::io("look into", dir, &error));
             Err(Ending::Error(Shown {
-                message: format!("cannot look into {}: this user may not", dir.display()),
+                message: format!("cannot read {}: this user has no permission", dir.display()),
                 next: "do it as the user that the directory belongs to, or check its permissions"
                     .into(),
                 ..shown
@@ -243,10 +247,11 @@ pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
     }
 }
 
-/// The most runs that are looked at whose UUIDs begin as the name does: a name that fits more is ambiguous in any case.
+/// The most runs that are opened because their UUIDs start with the name. A name that matches more
+/// is ambiguous anyway.
 const LIKELY: usize = 8;
 
-/// The runs that may be meant by some names, known or not.
+/// Returns the runs that some names may mean, known or not.
 fn candidates(names: &[&str], known: &mut dyn Iterator<Item = Uuid>) -> Vec<Uuid> {
     let mut likely: Vec<Uuid> =
         names.iter().flat_map(|name| [Uuid::parse(name), Some(run_id(name))]).flatten().collect();
@@ -260,7 +265,7 @@ fn candidates(names: &[&str], known: &mut dyn Iterator<Item = Uuid>) -> Vec<Uuid
     likely
 }
 
-/// What the beginning of a UUID may be, without its hyphens.
+/// Returns the name as the prefix of a UUID without its hyphens, if it can be one.
 fn hex_digits(name: &str) -> Option<String> {
     let digits: String = name.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
     let is_hex = digits.len() >= SHORTEST && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -298,7 +303,7 @@ pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {
     }
 }
 
-/// So many runs are looked at for one that may have been meant.
+/// The most runs that are searched for one with a similar name.
 const LOOKED_AT: usize = 2_000;
 
 fn no_such_run(view: &View, name: &str) -> Ending {

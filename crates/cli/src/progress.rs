@@ -1,4 +1,5 @@
-//! A line on standard error that tells how far long work is. Only on a terminal, and gone when the work is done.
+//! A line on standard error that shows the progress of long work. It appears only on a terminal,
+//! and is removed when the work is done.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ pub(super) struct Progress {
     what: &'static str,
     total: u64,
     done: u64,
-    /// When it was last drawn; `None` if nobody sees it.
+    /// When the line was last drawn; `None` if standard error is not a terminal.
     drawn: Option<Instant>,
     visible: bool,
 }
@@ -29,7 +30,7 @@ impl Progress {
         self.set(self.done);
     }
 
-    /// The same where the total becomes known on the way.
+    /// Sets the progress and the total, if the total becomes known during the work.
     pub(super) fn set_of(&mut self, done: u64, total: u64) {
         self.total = total;
         self.set(done);
@@ -38,7 +39,7 @@ impl Progress {
     pub(super) fn set(&mut self, done: u64) {
         self.done = done;
         let Some(drawn) = self.drawn.filter(|drawn| drawn.elapsed() >= PACE) else { return };
-        // What is quick needs no bar.
+        // Short work needs no bar.
         if !self.visible && drawn.elapsed() < PACE * 2 {
             return;
         }
@@ -50,7 +51,7 @@ impl Progress {
         let _ = write!(std::io::stderr(), "\r\x1b[K{} {bar} {percent:>3}%", self.what);
     }
 
-    /// Takes the line away, so that something else can be written.
+    /// Removes the line, so that something else can be printed.
     pub(super) fn clear(&mut self) {
         if self.visible {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

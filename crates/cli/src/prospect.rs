@@ -1,16 +1,17 @@
-//! What would become of a call that waits if its run went on now, in words. It knows the records, and nothing of the code.
+//! Predicts what would happen to a waiting call if its run continued now. It uses the records
+//! alone, without the code.
 
 use tiffany_log::{Stamp, to_the_second};
 use tiffany_records::wait_reason::{About, Waiting};
 
-/// The time, as records have it.
+/// Returns the current time in the format of records.
 pub(super) fn now() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let nanos = since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
     Stamp::from_unix_nanos(nanos).as_str().to_owned()
 }
 
-/// What would become of a call that waits, and whether that is at once.
+/// Describes what would happen to a waiting call, and returns whether it would happen at once.
 pub(super) fn would_happen(waiting: &Waiting, tid: u64, now: &str) -> (String, bool) {
     let perhaps = if waiting.maybe_over { ", unless it was taken back" } else { "" };
     let (what, at_once) = match (&waiting.step, &waiting.about) {

@@ -1,4 +1,5 @@
-//! `replay`: a run once more against its log, with the code of today. No effect begins and nothing is written.
+//! `replay`: runs a run again against its log, with the current code. No effect begins and nothing
+//! is written.
 
 use std::io::Read;
 use std::path::Path;
@@ -26,7 +27,7 @@ pub(super) fn replay(place: Place, out: Out, options: &Replay) -> Done {
     tell(out, replayed)
 }
 
-/// A run that was run again.
+/// A run that was replayed.
 struct Replayed {
     run: Uuid,
     records: u64,
@@ -34,7 +35,7 @@ struct Replayed {
     pub verdict: Verdict,
 }
 
-/// The run in a file.
+/// Replays the run in a file.
 fn of_file(place: Place, file: &Path) -> Result<Replayed, Ending> {
     let fixture = match file == Path::new("-") {
         true => {
@@ -51,7 +52,7 @@ fn of_file(place: Place, file: &Path) -> Result<Replayed, Ending> {
     Ok(Replayed { run, records, calls: replayed.calls, verdict: replayed.verdict })
 }
 
-/// A run of the directory.
+/// Replays a run of the directory.
 fn of_log(place: Place, out: &Out, name: &str) -> Result<Replayed, Ending> {
     let view = place.look_for(&[name])?;
     let run = find_kept(&view, name)?;
@@ -65,7 +66,7 @@ fn of_log(place: Place, out: &Out, name: &str) -> Result<Replayed, Ending> {
     Ok(Replayed { run, records: entry.seq, calls: dry_run.matched, verdict })
 }
 
-/// What the log says that tasks did.
+/// Returns what tasks did according to the log.
 fn deeds(out: &Out, view: &View, run: Uuid, total: u64) -> Result<Deeds, LogError> {
     if let Some(error) = view.refused(run) {
         return Err(error.clone());

@@ -1,4 +1,5 @@
-//! `replay --all`: every run that is not over, once more against its log with the code of today. Which of them would not go on, where, and why.
+//! `replay --all`: replays every unfinished run against its log with the current code, and reports
+//! which of them would not continue, where, and why.
 
 use serde_json::{Value, json};
 

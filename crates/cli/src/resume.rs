@@ -1,4 +1,4 @@
-//! `resume`: opens the directory and drives what is unfinished, as the program itself would.
+//! `resume`: opens the directory and drives its unfinished runs, as the program itself would.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tiffany::command::Standing;
 use tiffany_log::RunState;
 use tiffany_records::RunError;
 
-/// How often the loop is asked to look up.
+/// How often the loop checks whether to stop.
 const PACE: Duration = Duration::from_millis(50);
 
 pub(super) fn resume(place: Place, out: Out, options: &Resume) -> Done {
@@ -28,7 +28,7 @@ pub(super) fn resume(place: Place, out: Out, options: &Resume) -> Done {
     drive_runs(place, out, options)
 }
 
-/// Drives one run to its end, and leaves the others as they are.
+/// Drives one run until it ends, and doesn't touch the others.
 pub(super) fn resume_only(mut place: Place, out: Out, run: Uuid, seconds: Option<f64>) -> Done {
     place.builder = place.builder.only(run);
     let options = Resume { runs: vec![run.to_string()], all: false, dry_run: false, seconds };
@@ -36,7 +36,7 @@ pub(super) fn resume_only(mut place: Place, out: Out, run: Uuid, seconds: Option
 }
 
 fn drive_runs(place: Place, mut out: Out, options: &Resume) -> Done {
-    // Who asks for the end before the first turn is heard, too.
+    // Installed first, so that a signal before the first turn counts too.
     let stop = stop_flag()?;
     let limit = match options.seconds {
         Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
@@ -64,12 +64,12 @@ fn drive_runs(place: Place, mut out: Out, options: &Resume) -> Done {
     for summary in &names {
         tally.tell(&mut out, &mut runtime, summary)?;
     }
-    // What is unfinished gets its marker, and goes on another time.
+    // Unfinished runs get a marker in their logs, and can be resumed later.
     drop(runtime);
     tally.end(out)
 }
 
-/// What a signal that asks for the end sets.
+/// Returns the flag that SIGINT and SIGTERM set.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Ending> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -78,7 +78,7 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Ending> {
     Ok(stop)
 }
 
-/// Drives until the runs are over, time is up, or somebody asks for the end.
+/// Drives until the runs have finished, the time is up, or a signal arrives.
 fn drive(
     runtime: &mut Runtime,
     out: &Out,
@@ -99,7 +99,7 @@ fn drive(
     })
 }
 
-/// Drives one run until it is over, as long as this says so.
+/// Drives one run until it finishes, while the condition holds.
 pub(super) fn drive_one(
     runtime: &mut Runtime,
     run: Uuid,
@@ -108,7 +108,7 @@ pub(super) fn drive_one(
     drive_while(runtime, |runtime| matches!(runtime.standing(run), Standing::Live) && goes_on())
 }
 
-/// Drives for as long as this says so, which is asked now and then.
+/// Drives while the condition holds, which is checked regularly.
 fn drive_while(runtime: &mut Runtime, goes_on: impl Fn(&Runtime) -> bool) -> Result<(), Ending> {
     let is_over = Arc::new(AtomicBool::new(false));
     let (bell, done) = (runtime.bell(), Arc::clone(&is_over));

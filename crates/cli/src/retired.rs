@@ -1,4 +1,4 @@
-//! Commands of earlier versions, and what to type instead.
+//! Commands of earlier versions, and their replacements.
 
 use std::ffi::OsString;
 
@@ -31,7 +31,7 @@ pub(crate) const RETIRED: [(&str, &str); 21] = [
     ("verify", "doctor --verify"),
 ];
 
-/// What is answered to an old spelling. `None`: it is another error.
+/// Returns the answer to an old spelling; `None` for any other error.
 pub(crate) fn answer(error: &clap::Error, arguments: &[OsString]) -> Option<Shown> {
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
     let text = |kind| match error.get(kind) {
@@ -62,7 +62,7 @@ pub(crate) fn answer(error: &clap::Error, arguments: &[OsString]) -> Option<Show
     }
 }
 
-/// `backup` had no subcommands.
+/// Before, `backup` had no subcommands.
 fn backup() -> Shown {
     shown("`backup --to DEST` is now `backup create DEST`".into(), "backup create")
 }

@@ -1,20 +1,22 @@
-//! A block of lines at the bottom of a terminal that is drawn anew in its place, and lines that stay, above it. It knows nothing of what the lines say.
+//! A block of lines at the bottom of a terminal that is redrawn in place, with permanent lines
+//! above it. It doesn't know what the lines say.
 
 use super::error::Ending;
 use super::out::Out;
 
-/// What is drawn at present.
+/// The block that is currently drawn.
 #[derive(Default)]
 pub(super) struct Screen {
-    /// How many lines the block has.
+    /// The number of lines of the block.
     drawn: usize,
 }
 
 impl Screen {
-    /// Draws the block; its lines are clean and fit the terminal.
+    /// Draws the block; its lines are escaped and fit the terminal.
     pub(super) fn draw(&mut self, out: &mut Out, lines: &[String]) -> Result<(), Ending> {
         self.clear(out)?;
-        // A block that is higher than the terminal cannot be drawn in its place: its end is what counts.
+        // A block that is higher than the terminal cannot be redrawn in place, so only its end is
+        // drawn.
         let room = out.height().saturating_sub(1).max(1);
         let hidden = lines.len().saturating_sub(room);
         for line in &lines[hidden..] {
@@ -24,7 +26,7 @@ impl Screen {
         out.flush()
     }
 
-    /// Takes the block away, so that something that stays can be written.
+    /// Removes the block, so that permanent lines can be printed.
     pub(super) fn clear(&mut self, out: &mut Out) -> Result<(), Ending> {
         if self.drawn > 0 {
             out.raw(format!("\x1b[{}A\x1b[J", self.drawn).as_bytes())?;
@@ -33,7 +35,7 @@ impl Screen {
         Ok(())
     }
 
-    /// What is drawn stays where it is.
+    /// Leaves what is drawn in place.
     pub(super) fn leave(&mut self) {
         self.drawn = 0;
     }

@@ -1,4 +1,5 @@
-//! `serve`: the daemon on the command line. It reads what was typed, says what there is, and ends when it is told to.
+//! `serve`: the daemon on the command line. It reads the arguments, prints a greeting, and stops on
+//! a signal.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write};
@@ -41,7 +42,7 @@ pub(crate) fn serve(asked: Invocation<'_>) -> Result<u8, GuestError> {
     config.step_slots = typed.step_slots.map(|slots| slots as usize).or(config.step_slots);
     let app = config.app.clone().map(PathBuf::into_os_string);
     let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;
-    // After the program is there: loading it may put its own way with signals over this one.
+    // Installed after the program is loaded, since loading it may install other signal handlers.
     let grace = typed.grace.or(config.grace()).unwrap_or(GRACE);
     let stop = Stop::on_signals(grace)
         .map_err(|error| told(&DaemonError::Start(error.to_string()).into()))?;
@@ -52,7 +53,7 @@ pub(crate) fn serve(asked: Invocation<'_>) -> Result<u8, GuestError> {
     let dir = asked.dir.clone();
     let builder: Builder = theirs.unwrap_or(asked.builder);
     let listen = typed.listen.or(config.listen).unwrap_or(LISTEN);
-    // What is left of it is for closing the log.
+    // The rest of the grace period is for closing the log.
     let drain = grace - (grace / 4).min(Duration::from_secs(1));
     let daemon = Daemon::new(builder, dir).listen(listen).relaunch(relaunch).grace(drain);
     if !is_configured {
@@ -71,12 +72,13 @@ pub(crate) fn serve(asked: Invocation<'_>) -> Result<u8, GuestError> {
     }
     match ended? {
         Ended::InOrder => Ok(0),
-        // Their threads can't be ended one by one, and a host that waits for them would wait for long.
+        // The threads of such steps cannot be ended one by one, and a service manager that waits
+        // for them would wait for long.
         Ended::StepsCutOff => stop.exit(),
     }
 }
 
-/// How a daemon came to its end.
+/// How a daemon ended.
 enum Ended {
     InOrder,
     /// Steps outlasted the grace period.
@@ -90,7 +92,7 @@ fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<Ended, ServeErro
     let ran = serving.run_while(|_| !stop.is_wanted());
     notify::stopping();
     serving.begin_nothing_new();
-    say(json, "ending", "ending: running steps come to their end; once more ends it at once");
+    say(json, "ending", "ending: running steps finish; a second signal ends it at once");
     let drained = serving.close()?;
     ran?;
     if drained {
@@ -104,7 +106,7 @@ fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<Ended, ServeErro
     Ok(Ended::StepsCutOff)
 }
 
-/// What is said at the start.
+/// Prints the greeting.
 fn greet(serving: &Serving, json: bool) {
     let status = serving.status();
     let socket = serving.dir().join("control.sock");
@@ -131,7 +133,7 @@ fn greet(serving: &Serving, json: bool) {
     }
     let (live, stand_still) = (status.live, status.paused.len());
     print(&format!("serving {} as process {}", serving.dir().display(), status.pid));
-    print(&format!("  http    {0}  ({0}/docs shows what can be asked)", serving.url()));
+    print(&format!("  http    {0}  (API documentation: {0}/docs)", serving.url()));
     print(&format!("  socket  {}", socket.display()));
     print(&format!("  runs    {live} live, {stand_still} paused"));
     for one in paused.take(MANY) {
@@ -148,12 +150,12 @@ fn greet(serving: &Serving, json: bool) {
     }
     if status.functions.is_empty() {
         print(
-            "  no functions: nothing can be started here; mark those of a file of Python with `@workflow` and give it by `--app`, or use a program that registers its own",
+            "  no functions: nothing can be started here; pass a Python file whose functions are marked with `@workflow` with `--app`, or use a program that registers its own",
         );
     }
 }
 
-/// So many paused runs are named at the start.
+/// The most paused runs that are named at the start.
 const MANY: usize = 10;
 
 fn say(json: bool, event: &str, text: &str) {
@@ -163,7 +165,7 @@ fn say(json: bool, event: &str, text: &str) {
     }
 }
 
-/// Nobody may be there any more to read it.
+/// Prints a line. The reader may have closed standard output.
 fn print(line: &str) {
     let mut out = std::io::stdout().lock();
     drop(writeln!(out, "{}", clean(line)).and_then(|()| out.flush()));
@@ -173,14 +175,14 @@ fn told(error: &ServeError) -> GuestError {
     GuestError { code: error.code().into(), text: error.to_string(), exit: None }
 }
 
-/// How often the daemon looks whether its handlers are still there.
+/// How often the daemon checks that its signal handlers are still installed.
 const LOOK_AT_HANDLERS: Duration = Duration::from_millis(250);
 
-/// Whether a signal has asked for the end. A second one ends the process at once, and so does the end of the grace
-/// period: a task that keeps its turn can't keep the daemon from ending.
+/// The state of stopping the daemon by signals. A second signal ends the process at once, and so
+/// does the end of the grace period, even if a task keeps its turn.
 struct Stop {
     wanted: Arc<AtomicBool>,
-    /// The signal that asked.
+    /// The signal that was received.
     signal: Arc<AtomicUsize>,
     daemon: Arc<Mutex<Option<Ending>>>,
 }
@@ -191,7 +193,7 @@ impl Stop {
         let asked = Arc::new(AtomicUsize::new(0));
         let (mut pipe, told) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal finds that nothing was wanted before.
+            // The order matters: at the first signal, `wanted` is still false.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
                 128 + signal,
@@ -200,7 +202,7 @@ impl Stop {
             signal_hook::flag::register_usize(signal, Arc::clone(&asked), signal as usize)?;
             signal_hook::flag::register(signal, Arc::clone(&wanted))?;
             signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
-            // A forked child would tell its parent of its own signals.
+            // A forked child would report its own signals to its parent.
             keep_handler_from_children(signal)?;
         }
         let daemon: Arc<Mutex<Option<Ending>>> = Arc::default();
@@ -210,7 +212,7 @@ impl Stop {
         let waits = move || {
             if wait_for_signal(&mut pipe, &handlers) {
                 let ending = told_daemon.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // The loop may be kept by a task, and what waits for it must not be begun.
+                // A task may block the loop, and requests that wait for it must not begin.
                 ending.iter().for_each(Ending::begin_nothing_new);
                 std::thread::sleep(grace);
                 end_now(grace, &told_daemon, &signal);
@@ -220,7 +222,7 @@ impl Stop {
         Ok(Stop { wanted, signal: asked, daemon })
     }
 
-    /// Ends the process, as one that a signal has ended.
+    /// Ends the process as a signal would.
     fn exit(&self) -> ! {
         signal_hook::low_level::exit(code_of(&self.signal))
     }
@@ -229,7 +231,7 @@ impl Stop {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// Lets a signal tell the daemon, whatever its loop is doing.
+    /// Sets the daemon that a signal stops, whatever its loop is doing.
     fn tells(&self, ending: Ending) {
         *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending.clone());
         if self.is_wanted() {
@@ -238,8 +240,9 @@ impl Stop {
     }
 }
 
-/// Waits until a handler has written to the pipe. Code of the program may replace the handlers, with `signal.signal` of
-/// Python for example; they are put back, so that the daemon can always be ended.
+/// Waits until a handler has written to the pipe. The program's code may replace the handlers, for
+/// example with Python's `signal.signal`; they are restored, so that the daemon can always be
+/// stopped.
 fn wait_for_signal(pipe: &mut UnixStream, handlers: &[KeptHandler]) -> bool {
     loop {
         match pipe.read(&mut [0]) {
@@ -259,17 +262,18 @@ fn wait_for_signal(pipe: &mut UnixStream, handlers: &[KeptHandler]) -> bool {
     }
 }
 
-/// The exit code of a daemon that a signal ended before it was in order.
+/// Returns the exit code of a daemon that a signal stopped before it had ended in order.
 fn code_of(signal: &AtomicUsize) -> i32 {
     let signal = i32::try_from(signal.load(Ordering::SeqCst)).ok().filter(|signal| *signal > 0);
     128 + signal.unwrap_or(SIGTERM)
 }
 
-/// Ends the process although its loop has not come to its end. Everything that was acknowledged is in the log.
+/// Ends the process although its loop has not ended. Everything that was acknowledged is in the
+/// log.
 fn end_now(grace: Duration, daemon: &Mutex<Option<Ending>>, signal: &AtomicUsize) -> ! {
     let ending = daemon.lock().unwrap_or_else(PoisonError::into_inner).take();
     let kept = ending.and_then(|ending| ending.turn_that_is_kept());
-    let why = kept.map_or_else(|| "it did not come to its end".into(), |turn| turn.to_string());
+    let why = kept.map_or_else(|| "it did not end".into(), |turn| turn.to_string());
     eprintln!(
         "tiffany: ended after the grace period of {grace:?}: {why}; nothing that was acknowledged is lost"
     );

@@ -1,4 +1,4 @@
-//! `show`: one run, its tasks, and where each of them stands.
+//! `show`: shows one run, its tasks, and the state of each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use tiffany_records::errors::run_removed;
 use tiffany_records::tasks::{Decision, TaskSeen, Tasks, error_text, trace_lines};
 use tiffany_records::wait_reason::Waiting;
 
-/// What a replay knows of a task.
+/// The state of a task according to a replay.
 struct Exact {
     state: TaskState,
     at: Option<String>,
@@ -48,7 +48,7 @@ pub(super) fn show(place: Place, mut out: Out, name: &str, options: &Show) -> Do
     if damage.is_some() {
         summary.state = State::Damaged;
     }
-    // All records are read here, and not only the last ones.
+    // All records are read here, so the failure of a task is known.
     if summary.state == State::Live && tasks.has_failed() {
         summary.state = State::Ending;
     }
@@ -84,7 +84,7 @@ pub(super) fn show(place: Place, mut out: Out, name: &str, options: &Show) -> Do
     out.end(if facts.damage.is_some() { exit::FAILED } else { 0 })
 }
 
-/// Reads as much of a run as can be read.
+/// Reads as much of a run as is readable.
 pub(super) fn read(view: &View, run: Uuid, tasks: &mut Tasks) -> Result<(), LogError> {
     let mut reader = view.reader(run)?;
     while let Some(record) = reader.next() {
@@ -96,7 +96,7 @@ pub(super) fn read(view: &View, run: Uuid, tasks: &mut Tasks) -> Result<(), LogE
 
 type Exactly = Result<BTreeMap<u64, Exact>, Shown>;
 
-/// Asks the code itself where its tasks stand.
+/// Replays the run to see where its tasks are.
 fn dry_run(place: Place, view: &View, run: Uuid) -> Result<Exactly, Ending> {
     let (Ok(decoded), Some(entry)) = (decode_run(view, run), view.run(run)) else {
         return Ok(Ok(BTreeMap::new()));
@@ -120,21 +120,21 @@ struct Facts {
     summary: Summary,
     tasks: Tasks,
     damage: Option<Shown>,
-    /// Why the process that has it does not drive it.
+    /// Why the process that owns the log doesn't drive the run.
     paused: Option<TaskError>,
-    /// What a replay says, or why it could not; empty without one.
+    /// The result of a replay, or why it failed; empty without a replay.
     exact: Exactly,
-    /// What was forked from it, if that was asked for.
+    /// The forks of the run, if they were requested.
     forks: Option<BTreeMap<(u64, Uuid), Summary>>,
-    /// Who drives it, and where.
+    /// The process that drives the run.
     process: Option<u32>,
-    /// Why it does not say anything.
+    /// Why the process doesn't answer.
     silence: Option<Silence>,
     dir: PathBuf,
 }
 
 impl Facts {
-    /// Where the words about tasks come from.
+    /// Returns the source of the descriptions of tasks.
     fn seen(&self) -> &'static str {
         match &self.exact {
             Ok(exact) if !exact.is_empty() => "replay",
@@ -216,7 +216,7 @@ impl Facts {
         let mut fact = |name: &str, value: &str, style: Style| {
             let room = out.width.map_or(usize::MAX, |width| width.saturating_sub(12));
             let value = clean(value);
-            // What went wrong is read to its end.
+            // Error messages are shown in full.
             let lines = match style {
                 Style::Bad => wrap(&value, room, 0),
                 _ => vec![cut(&value, room)],
@@ -309,7 +309,7 @@ impl Facts {
         out.line("")?;
         let how = match self.seen() {
             "replay" => "tasks, as a replay has them",
-            _ => "tasks, as far as the records tell",
+            _ => "tasks, according to the records",
         };
         out.text(Style::Head, how)?;
         self.print_children(out, None, "")
@@ -322,7 +322,7 @@ impl Facts {
         indent: &str,
     ) -> Result<(), Ending> {
         let of_parent = |task: &TaskSeen| match parent {
-            // A task whose spawn is in an earlier generation stands with the root.
+            // A task whose spawn is in an earlier generation is shown at the top level.
             None => task.parent.is_none_or(|parent| !self.tasks.all.contains_key(&parent)),
             parent => task.parent == parent,
         };
@@ -378,7 +378,7 @@ impl Facts {
     }
 }
 
-/// A call that waits, as `show` and `resume --dry-run` have it.
+/// Describes a waiting call as JSON, for `show` and `resume --dry-run`.
 pub(super) fn waiting_json(record: u64, waiting: &Waiting) -> Value {
     json!({
         "record": record,

@@ -1,4 +1,4 @@
-//! `status`: who has the directory, what it can run, and whether anything is wrong with it.
+//! `status`: shows which process owns the directory, what it can run, and whether it has problems.
 
 use serde_json::json;
 use tiffany_kernel::ErrorKind;
@@ -48,7 +48,7 @@ pub(super) fn status(place: &Place, mut out: Out) -> Done {
     out.end(if status.failed.is_some() { exit::FAILED } else { 0 })
 }
 
-/// What can be said without the process.
+/// Prints what is known without the process.
 fn of_files(place: &Place, mut out: Out, silence: &Silence) -> Done {
     silence.warn();
     let view = place.look()?;
@@ -65,7 +65,7 @@ fn of_files(place: &Place, mut out: Out, silence: &Silence) -> Done {
         false => {
             let pid = silence.pid.map_or_else(|| "unknown".into(), |pid| pid.to_string());
             out.text(Style::Bad, &format!("process    {pid}, does not answer"))?;
-            out.text(Style::Plain, &format!("runs       {live} live, as the files say"))?;
+            out.text(Style::Plain, &format!("runs       {live} live, according to the files"))?;
         }
     }
     out.end(exit::IN_USE)

@@ -1,5 +1,5 @@
-//! `replay --step`: a run at any of its records, forwards and backwards. It looks by way of a replay: no effect begins, nothing is written, and no code
-//! of the run is unwound.
+//! `replay --step`: moves through a run record by record, forwards and backwards, by means of a
+//! replay: no effect begins, nothing is written, and no code of the run is unwound.
 
 use std::io::{BufRead, IsTerminal};
 use tiffany_records::Record;
@@ -51,7 +51,7 @@ pub(super) fn step(place: Place, mut out: Out, name: &str, options: &StepPlace) 
             out.line("")?;
             return out.end(0);
         }
-        // Nothing but Enter does the same once more.
+        // Enter alone repeats the last command.
         if !typed.trim().is_empty() {
             typed.trim().clone_into(&mut before);
         }
@@ -77,7 +77,7 @@ pub(super) fn step(place: Place, mut out: Out, name: &str, options: &StepPlace) 
 
 const HELP: &str = "n next, b back, a number: that record, t N: the next record of task N, f: the failure, q: the end; Enter does the last one again";
 
-/// Where to go.
+/// Where to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Go {
     Next,
@@ -118,7 +118,7 @@ impl Go {
 }
 
 fn post_mortem(travel: &TimeTravel, moment: &Moment, mut out: Out) -> Done {
-    // The task of the record, if it failed there; others may have failed before.
+    // The task of the record if it failed there; other tasks may have failed before.
     let of_record = LogLine::of_checked(&moment.line).and_then(|record| moment.task(record.tid));
     let failed = of_record.into_iter().chain(&moment.tasks).find_map(|task| task.error.as_ref());
     out.flush()?;
@@ -129,7 +129,7 @@ fn post_mortem(travel: &TimeTravel, moment: &Moment, mut out: Out) -> Done {
     }
 }
 
-/// A moment as it may be shown: tasks have in their memory what the rules take out of the log.
+/// Returns a moment that is redacted: the memory of tasks contains what is redacted in the log.
 fn without_secrets(moment: &Moment) -> Moment {
     let mut moment = moment.clone();
     let Some(rules) = redact::known() else { return moment };

@@ -1,4 +1,5 @@
-//! `show --steps`: the steps of a run with their attempts, and `show --blob`: a long value that is kept beside the lines. From the log alone.
+//! `show --steps`: lists the steps of a run with their attempts, and `show --blob`: prints a long
+//! value that is stored outside the log's lines. Both read the log alone.
 
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ pub(super) fn steps(place: &Place, mut out: Out, run: &str, options: &StepFilter
     }
     table.print(&mut out)?;
     if view.recovery().completed.contains(&run) {
-        let note = "the last records of this run are in the commit log only, and not told here; opening the log brings them to its file";
+        let note = "the last records of this run are in the commit log only, and not listed here; opening the log copies them to its file";
         out.text(Style::Busy, note)?;
     }
     if page.matched > page.effects.len() as u64 {
@@ -62,7 +63,7 @@ pub(super) fn steps(place: &Place, mut out: Out, run: &str, options: &StepFilter
     out.end(0)
 }
 
-/// From the beginning of its first attempt to the end of its last.
+/// Returns the time from the start of the first attempt to the end of the last.
 fn took(effect: &EffectSeen) -> String {
     let begin = effect.attempts.first().map(|attempt| attempt.begin);
     let end = effect.attempts.last().and_then(|attempt| attempt.end);
@@ -78,7 +79,7 @@ fn unread(error: RunIndexError) -> Ending {
     }
 }
 
-/// Writes a value as it was written, whatever its bytes are.
+/// Prints a blob as it was recorded, byte for byte.
 pub(super) fn blob(place: &Place, mut out: Out, hash: &str, run: Option<&str>) -> Done {
     let name = hash;
     let Some(hash) = BlobHash::parse(hash) else {

@@ -1,4 +1,5 @@
-//! `ls --stuck`: tasks that have waited for long, of all runs that go on, from the log alone; and the task that keeps all others waiting, from the process.
+//! `ls --stuck`: lists tasks of active runs that have waited for long, from the log alone, and the
+//! task that blocks all others, from the process.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,9 +18,9 @@ use crate::place::Place;
 use crate::remote::RemoteStuck;
 use tiffany_daemon::stuck::{Stuck, StuckTask, live};
 
-/// How long the process that has the log has for an answer.
+/// How long the process that owns the log has to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many are listed if nothing is said.
+/// The default limit of tasks.
 const DEFAULT_LIMIT: usize = 100;
 
 pub(crate) fn stuck(place: &Place, as_json: bool, options: &Ls) -> Result<u8, Ending> {
@@ -74,7 +75,7 @@ fn look(
             Some(control) => control,
             None => Control::open(dir).map_err(|error| refused(&error))?,
         };
-    // A process of an older version does not know this question.
+    // A process of an older version doesn't know this request.
     let kept = control.long_turns().unwrap_or_default();
     if let Some(turn) = kept.last().filter(|turn| !turn.is_over) {
         return keeps(turn, as_json);
@@ -108,7 +109,7 @@ fn finish(
     Ok(0)
 }
 
-/// The one task that has its turn: the loop does not answer for any other.
+/// Prints the task that keeps its turn: the loop doesn't answer about any other.
 fn keeps(turn: &LongTurn, as_json: bool) -> Result<u8, GuestError> {
     if as_json {
         return print::json(turn).map(|()| 0);

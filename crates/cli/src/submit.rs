@@ -1,4 +1,5 @@
-//! `submit`: starts a run in the process that has the directory; or, where none has it and this program has the function, runs it here to its end.
+//! `submit`: starts a run in the process that owns the directory. If no process owns it and this
+//! program has the function, it runs the function here to its end.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,7 @@ pub(super) fn submit(place: Place, out: Out, options: &Submit) -> Done {
     }
 }
 
-/// What is to be started.
+/// The run to be started.
 type Wanted<'a> = (&'a Submit, String, Box<RawValue>);
 
 fn there(
@@ -76,7 +77,8 @@ fn there(
     out.end(0)
 }
 
-/// Runs it in this process. The loop has this thread, and who looks has another.
+/// Runs the function in this process. The loop uses this thread, and another thread displays the
+/// run.
 fn here(
     place: Place,
     out: Out,
@@ -107,25 +109,26 @@ fn here(
     let driven = resume::drive_one(&mut runtime, run, || {
         !stop.load(Ordering::Relaxed) && !is_over.load(Ordering::Relaxed)
     });
-    // The file of the run has all of it now; or it never will, and nobody is to wait for that.
+    // The run's file is now complete, or never will be, and the display must not wait for that.
     drop(runtime);
     if driven.is_err() {
         stop.store(true, Ordering::Relaxed);
     }
     let ended = watching.join().unwrap_or_else(|_| {
-        let message = "what shows the run stopped at a bug of its own";
+        let message = "the code that shows the run stopped because of a bug";
         Err(TaskError::new(ErrorKind::Panicked, message).into())
     });
     driven?;
     ended
 }
 
-/// What to do about an error is another thing for who submits than for who writes the program.
+/// Returns the error with the next step for the person who submits, rather than for the author of
+/// the program.
 fn for_who_submits(error: TaskError) -> Ending {
     let next = match error.kind() {
         ErrorKind::Unregistered => Some(
-            "give the name of a function that is there: `status` lists those of the process that has the directory; to add one, \
-             let the program register it, or in Python give the file that has it by `--app` to `serve`",
+            "give the name of a registered function: `status` lists those of the process that owns the directory; to add one, \
+             register it in the program, or in Python pass its file to `serve` with `--app`",
         ),
         ErrorKind::Unreadable => {
             Some("correct `--input`; `status --json` shows what each function takes")
@@ -139,7 +142,7 @@ fn for_who_submits(error: TaskError) -> Ending {
     Ending::Error(shown)
 }
 
-/// The input of a run: JSON, out of a file, or out of standard input.
+/// Reads the input of a run: JSON, a file, or standard input.
 fn read(input: &str) -> Result<Box<RawValue>, Ending> {
     let no_input = |file: &Path, why: String| CliError::NoInput { file: file.to_path_buf(), why };
     let text = match input.strip_prefix('@') {
@@ -161,7 +164,7 @@ fn read(input: &str) -> Result<Box<RawValue>, Ending> {
     })
 }
 
-/// An id for a run that was given none.
+/// Returns a random id for a run without one.
 fn drawn(function: &str) -> String {
     format!("{function}-{:016x}", Entropy::System.seed())
 }

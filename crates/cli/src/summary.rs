@@ -1,4 +1,4 @@
-//! A run in one line, as `ls` has it.
+//! A run in one line, as `ls` lists it.
 
 use tiffany_kernel::Uuid;
 
@@ -8,7 +8,7 @@ use tiffany::control::parse_moment;
 use tiffany_log::{RunEntry, RunState, View, to_the_second};
 use tiffany_records::RunOutline;
 
-/// What `ls` tells of a run.
+/// The summary of a run, as `ls` lists it.
 #[derive(Clone, Debug)]
 pub(super) struct Summary {
     pub(super) run: Uuid,
@@ -16,13 +16,13 @@ pub(super) struct Summary {
     pub(super) state: State,
     pub(super) id: String,
     pub(super) function: String,
-    /// The run it was forked from, and the record there.
+    /// The run's parent and the record at which it was forked.
     pub(super) fork: Option<(Uuid, u64)>,
     pub(super) started: String,
     pub(super) changed: String,
-    /// How many calls it made in earlier generations.
+    /// The number of calls in earlier generations.
     pub(super) calls_before: u64,
-    /// The records and bytes that there were before it was compacted.
+    /// The number of records and bytes before the run was compacted.
     pub(super) compacted: Option<(u64, u64)>,
 }
 
@@ -51,7 +51,7 @@ impl Summary {
 }
 
 impl Summary {
-    /// The same as a query sees it.
+    /// Returns the summary in the form that queries use.
     pub(super) fn row(&self) -> Row<'_, &Summary> {
         let moment = |text: &str| parse_moment(text).unwrap_or_default();
         Row {
@@ -67,17 +67,17 @@ impl Summary {
     }
 }
 
-/// A moment for people: `2026-11-05 09:41:00`.
+/// Formats a time as `2026-11-05 09:41:00`.
 pub(super) fn moment(ts: &str) -> String {
     to_the_second(ts)
 }
 
-/// The same where there is little room: `11-05 09:41`.
+/// Formats a time as `11-05 09:41`, for narrow places.
 pub(super) fn short_moment(ts: &str) -> String {
     ts.get(5..16).map_or_else(|| ts.to_owned(), |short| short.replace('T', " "))
 }
 
-/// A number of things: `1 record`, `4 records`.
+/// Formats a number of things: `1 record`, `4 records`.
 pub(super) fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! Rows in columns, as wide as what is in them and not wider than the terminal.
+//! A table whose columns are as wide as their content, within the width of the terminal.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::error::Ending;
 use super::out::{Out, Style, clean, paint};
 
-/// A cell: its text, how many columns that takes up, and what it is.
+/// A cell: its text, the number of columns that it takes, and its style.
 pub(super) struct Cell {
     text: String,
     width: usize,
@@ -17,7 +17,7 @@ pub(super) struct Cell {
 impl Cell {
     pub(super) fn new(style: Style, text: &str) -> Cell {
         let text = clean(text).into_owned();
-        // Most of what is shown is plain, and a list may have ten thousand lines.
+        // Most cells are ASCII, and a list may have ten thousand lines.
         let width = if text.is_ascii() { text.len() } else { text.width() };
         Cell { text, width, style }
     }
@@ -34,9 +34,9 @@ pub(super) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
-/// Between two columns.
+/// The number of blanks between two columns.
 const GAP: usize = 2;
-/// No column is made narrower than this.
+/// The width below which no column is shrunk.
 const LEAST: usize = 8;
 
 impl Table {
@@ -94,7 +94,8 @@ fn line(row: &[Cell], widths: &[usize], colour: bool) -> String {
     line
 }
 
-/// Takes from the widest column until all fit. If they are as narrow as can be, the last ones are left out.
+/// Shrinks the widest column until all columns fit. If all are at their minimum, the last ones are
+/// left out.
 fn shrink(widths: &mut Vec<usize>, limit: usize) {
     let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
     while widths.len() > 1 && total(widths) > limit {
@@ -105,7 +106,7 @@ fn shrink(widths: &mut Vec<usize>, limit: usize) {
     }
 }
 
-/// Text that takes up so many columns at most, with a mark where something was cut off.
+/// Cuts a text to this width, with a mark where it was cut.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -123,9 +124,10 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     short
 }
 
-/// Text in lines of so many columns at most, broken between words if that can be. All but the first begin with a margin.
+/// Wraps a text to this width, between words if possible. All lines but the first start with a
+/// margin.
 pub(super) fn wrap(text: &str, width: usize, margin: usize) -> Vec<String> {
-    // A margin that leaves no room is none.
+    // A margin that leaves too little room is dropped.
     let margin = if margin + LEAST <= width { margin } else { 0 };
     let mut lines = Vec::new();
     let mut rest = text;
@@ -141,12 +143,13 @@ pub(super) fn wrap(text: &str, width: usize, margin: usize) -> Vec<String> {
     }
 }
 
-/// Where a line of text has to end: before the last word that does not fit whole, or inside one that is too long for any line.
+/// Returns where a line of text has to end: before the last word that doesn't fit, or inside a word
+/// that is longer than a line.
 fn break_in(text: &str, room: usize) -> usize {
     let (mut used, mut blank, mut has_word) = (0, None, false);
     for (at, c) in text.char_indices() {
         used += c.width().unwrap_or(0);
-        // A line does not end with the blanks it begins with.
+        // Leading blanks are not a place to break.
         if c == ' ' && has_word {
             blank = Some(at);
         }

@@ -1,4 +1,5 @@
-//! `doctor --verify`: every checksum of a directory. Everything is read, and nothing is changed.
+//! `doctor --verify`: checks every checksum of a directory. It reads everything and changes
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use super::progress::Progress;
 use super::summary::count;
 use tiffany_log::{BlobHash, LogError, Payload, View};
 
-/// What was looked through, and what was found.
+/// The progress of a check, and its findings.
 #[derive(Default)]
 struct Check {
     runs: u64,
@@ -113,14 +114,14 @@ impl Check {
         Ok(())
     }
 
-    /// What opening the directory would find.
+    /// Adds what opening the directory would find.
     fn directory(&mut self, view: &View) {
         let recovery = view.recovery();
         self.blocks = recovery.blocks as u64;
         for hash in &recovery.missing_blobs {
             self.damaged.push((None, LogError::MissingBlob(*hash).into()));
         }
-        // While a process writes, this is what it is about to write.
+        // While a process writes, such records are about to be written.
         if view.holder().is_none() {
             self.damaged.extend(recovery.losses.iter().map(|loss| (None, loss.clone().into())));
             self.notes.extend(super::dry_run::mending(recovery));
@@ -130,7 +131,8 @@ impl Check {
         );
     }
 
-    /// Blobs that no line names: left over, but they must be whole if they are ever named again.
+    /// Checks blobs that no line names: they are left over, but must be intact in case a line names
+    /// them again.
     fn other_blobs(&mut self, place: &Place, view: &View, blobs: &mut BTreeMap<BlobHash, bool>) {
         let Ok(files) = std::fs::read_dir(place.dir.join("wal/blobs")) else { return };
         let mut unnamed = 0;

@@ -1,5 +1,5 @@
-//! `watch`: a run while it goes on. Its tasks are read from its records, so that one sees the tree at once and misses nothing; how far they are is told by
-//! the process that has the run, whichever that is.
+//! `watch`: shows a run in progress. Its tasks come from its records, so the tree is complete from
+//! the start; their progress comes from the process that currently drives the run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,36 +27,38 @@ use tiffany::pal::{Activity, Told, Wanted};
 use tiffany_log::{Follower, LogError, Stamp};
 use tiffany_records::tasks::Seen;
 
-/// How often the file is looked at, and the tree is drawn.
+/// How often the file is checked and the tree is redrawn.
 const PACE: Duration = Duration::from_millis(80);
-/// How often it is asked whether the run can go on.
+/// How often the process is asked whether the run can continue.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a command that only waits for the outcome waits for a process that has the log: a restart takes less.
+/// How long a command that only waits for the outcome waits for a process to own the log. A restart
+/// takes less.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(5);
-/// So many events wait for this command; more are left to the process, which drops the oldest.
+/// The most events that wait for this command; beyond that they stay in the process, which drops
+/// the oldest.
 const EVENTS: usize = 1024;
 const SPINNER: [char; 4] = ['◐', '◓', '◑', '◒'];
 
 pub(super) fn watch(place: &Place, out: Out, run: &str, approvals: ToDoAboutApprovals) -> Done {
-    // Who looks, only looks.
+    // A command that only watches leaves questions to others.
     let manner = approvals.manner(AboutApprovals::Wait)?;
     let run = find_kept(&place.look_for(&[run])?, run)?;
     let form = if out.is_terminal() { Manner::Tree } else { Manner::Lines };
     see(place, out, run, (form, manner), &AtomicBool::new(false))
 }
 
-/// How a run is shown while it goes on.
+/// How a run in progress is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// As a tree that is drawn anew.
+    /// A tree that is redrawn.
     Tree,
-    /// By a line for whatever changes.
+    /// A line for every change.
     Lines,
-    /// Not at all: only its end.
+    /// Nothing but the end of the run.
     End,
 }
 
-/// Shows a run until its end, or until this is to stop.
+/// Displays a run until it ends, or until `stop` is set.
 pub(super) fn see(
     place: &Place,
     mut out: Out,
@@ -83,7 +85,7 @@ pub(super) fn see(
     loop {
         let is_there = read_on(&mut follower, &mut live)?;
         let is_over = match manner {
-            // A command that only waits for the outcome does not wait for the clean-up after it.
+            // A command that only waits for the outcome doesn't wait for the cleanup after it.
             Manner::End => live.tasks.is_decided(),
             Manner::Tree | Manner::Lines => live.tasks.is_over(),
         };
@@ -91,7 +93,7 @@ pub(super) fn see(
             showing.driven_by(&mut out, run, &process)?;
         }
         let open = live.questions();
-        // What stands above a question is how things are when it is put.
+        // The state above a question is that of the moment when it is asked.
         if !open.is_empty() && !is_asked {
             showing.update(&mut out, &live, is_asked)?;
         }
@@ -109,7 +111,7 @@ pub(super) fn see(
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            // What it wrote last is read before anybody is told that it is gone.
+            // The last records are read before the end of the process is reported.
             process = driven(&place.reach);
             if !is_there {
                 let name = run.to_string();
@@ -140,7 +142,8 @@ pub(super) fn see(
     end(place, out, run, &live, questions.denied)
 }
 
-/// Takes in what was written since. `false`: there is no file, because the run is too new for one, or is removed.
+/// Reads new records. Returns `false` if there is no file, because the run is too new or was
+/// removed.
 fn read_on(follower: &mut Follower, live: &mut Live) -> Result<bool, Ending> {
     loop {
         match follower.next() {
@@ -155,7 +158,7 @@ fn read_on(follower: &mut Follower, live: &mut Live) -> Result<bool, Ending> {
 /// The process that drives a run.
 struct Driven {
     pid: Option<u32>,
-    /// Why the run stands still, and what to do, if it does.
+    /// Why the run makes no progress and what to do, if so.
     stands_still: Option<String>,
 }
 
@@ -176,8 +179,8 @@ fn driven(reach: &Reach) -> Driven {
     Driven { pid, stands_still }
 }
 
-/// Why the process does not answer, if it does not. An error if the log has failed or the run is paused, and will not
-/// come to its end by waiting. A tree shows a paused run as it is.
+/// Returns why the process doesn't answer, if so. Returns an error if the log has failed or the run
+/// is paused, so that waiting is pointless. A tree displays a paused run as it is.
 fn can_go_on(place: &Place, run: Uuid, manner: Manner) -> Result<Option<String>, Ending> {
     let ask = |control: &mut Control| {
         control.ask(Request::Health)?;
@@ -202,7 +205,7 @@ fn can_go_on(place: &Place, run: Uuid, manner: Manner) -> Result<Option<String>,
     })
 }
 
-/// Tells how the run ended.
+/// Reports how the run ended.
 fn end(place: &Place, mut out: Out, run: Uuid, live: &Live, denied: usize) -> Done {
     let decoded = decode_run(&place.look_for(&[&run.to_string()])?, run)?;
     let state = match live.tasks.all.get(&1).map(|root| root.state) {
@@ -243,16 +246,17 @@ fn end(place: &Place, mut out: Out, run: Uuid, live: &Live, denied: usize) -> Do
     }
 }
 
-/// What is on the screen, or was written last.
+/// The state of the display.
 struct Showing {
     manner: Manner,
     screen: Screen,
-    /// What was last said of each task.
+    /// The text that was last printed about each task.
     said: BTreeMap<u64, String>,
     turn: usize,
-    /// The process that has the log, and whether the run stands still, once that was looked for.
+    /// The process that owns the log, and whether the run makes no progress; `None` before the
+    /// first check.
     process: Option<(Option<u32>, bool)>,
-    /// What is said while it does.
+    /// The text that is shown while the run makes no progress.
     stands_still: Option<String>,
 }
 
@@ -262,7 +266,7 @@ impl Showing {
         Showing { manner, screen, said, turn: 0, process: None, stands_still: None }
     }
 
-    /// Says that nobody drives the run, and when somebody does again.
+    /// Reports that no process drives the run, and when one does again.
     fn driven_by(&mut self, out: &mut Out, run: Uuid, process: &Driven) -> Result<(), Ending> {
         self.stands_still.clone_from(&process.stands_still);
         let now = (process.pid, process.stands_still.is_some());
@@ -292,7 +296,7 @@ impl Showing {
                 out.text(Style::Head, &format!("{}  {text}", time()))?;
                 out.flush()
             }
-            // It stands in the tree for as long as it is so.
+            // The tree shows it as long as it lasts.
             Manner::Tree if process.stands_still.is_some() => Ok(()),
             Manner::Tree => {
                 self.screen.clear(out)?;
@@ -306,7 +310,7 @@ impl Showing {
             Manner::End => Ok(()),
             _ if out.json => self.changes(out, live),
             Manner::Lines => self.changes(out, live),
-            // Who is asked has the terminal: what stands there stays, and nothing moves.
+            // A question uses the terminal: the tree stays as it is, and nothing is redrawn.
             Manner::Tree if is_asked => {
                 self.screen.leave();
                 Ok(())
@@ -315,7 +319,7 @@ impl Showing {
         }
     }
 
-    /// Writes what is new.
+    /// Prints what has changed.
     fn changes(&mut self, out: &mut Out, live: &Live) -> Result<(), Ending> {
         let now = Clock::system().now();
         for row in live.rows() {
@@ -343,7 +347,7 @@ impl Showing {
         let still = still.map_or_else(Vec::new, |text| wrap(&text, out.width.unwrap_or(80), 0));
         let room = out.height().saturating_sub(3 + still.len()).max(1);
         let is_over = |row: &Row<'_>| row.task.state != Seen::Going;
-        // Where not all have room, those that are over need none.
+        // If there is not enough room, finished tasks are hidden.
         let hides = rows.len() > room;
         let shown: Vec<&Row<'_>> = rows.iter().filter(|row| !hides || !is_over(row)).collect();
         let mut lines = vec![self.head(out, live)];
@@ -379,7 +383,7 @@ impl Showing {
         plain.replacen(mark, &paint(out.colour, style, &mark.to_string()), 1)
     }
 
-    /// Something that a task says, which stays.
+    /// Prints a text from a task, which stays on the screen.
     fn say(&mut self, out: &mut Out, tid: u64, text: &str) -> Result<(), Ending> {
         match self.manner {
             Manner::End => Ok(()),
@@ -397,13 +401,13 @@ impl Showing {
     }
 }
 
-/// The time of day.
+/// Returns the time of day.
 fn time() -> String {
     let stamp = Stamp::from_unix_nanos(Clock::system().now().as_nanos());
     stamp.as_str().get(11..19).unwrap_or_default().to_owned()
 }
 
-/// While this lives, somebody listens.
+/// Stops the listening thread when it is dropped.
 struct Listening(Arc<AtomicBool>);
 
 impl Drop for Listening {
@@ -412,7 +416,7 @@ impl Drop for Listening {
     }
 }
 
-/// What the process that has the run tells of it; and the next one, if that is gone.
+/// Receives the events of the process that drives the run, and of its successors.
 fn listen(reach: &Reach, run: Uuid, manner: Manner) -> (Receiver<Arc<Activity>>, Listening) {
     let (send, events) = sync_channel(EVENTS);
     let is_over = Arc::new(AtomicBool::new(manner == Manner::End));
@@ -432,7 +436,7 @@ fn hear(reach: &Reach, run: Uuid, send: &SyncSender<Arc<Activity>>, is_over: &At
             std::thread::sleep(PACE);
             continue;
         };
-        // The numbers of another process mean nothing here.
+        // The event numbers of another process are unrelated.
         if epoch.replace(watching.beginning().epoch) != Some(watching.beginning().epoch) && from > 0
         {
             from = 0;

@@ -1,9 +1,10 @@
-//! The outputs in the book's chapters "Command line" and "Retention and backup" are those of the real binaries on a directory that is kept as
-//! files. In what is expected, `…` stands for anything.
+//! The outputs in the book's chapters "Command line" and "Retention and backup" are those of the
+//! real binaries on a directory that is kept in the repository. In an expected output, `…` matches
+//! anything.
 //!
-//! `CLI_BLESS=book cargo nextest run -p tiffany-cli book` rewrites the outputs. `CLI_BLESS=golden` makes a new
-//! directory; wait two minutes (a run in it sleeps so long), put the new UUIDs into the commands of the book, and then
-//! write the outputs.
+//! `CLI_BLESS=book cargo nextest run -p tiffany-cli book` rewrites the outputs. `CLI_BLESS=golden`
+//! creates a new directory; wait two minutes (a run in it sleeps that long), replace the UUIDs in
+//! the commands of the book, and then rewrite the outputs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ fn chapter(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src").join(name)
 }
 
-/// Makes the directory: runs that wait, that are over, that failed, that were killed, and odd text.
+/// Creates the directory, with runs that wait, have finished, failed or were killed, and with odd
+/// text.
 fn make_golden() {
     let home = Home::new();
     home.start("nap", "nap-1", "0.05", "").ok();
@@ -27,7 +29,7 @@ fn make_golden() {
     let holder = home.hold("pay", "pay-1", "60000", "");
     home.wait_for("pay-1", "EffectStart");
     holder.kill();
-    // What a loss of power leaves of a file that was not synced yet.
+    // The state of an unsynced file after a loss of power.
     let file = home.run_file("pay-1");
     let text = fs::read_to_string(&file).unwrap();
     let last = text.trim_end().rfind('\n').unwrap();
@@ -39,7 +41,7 @@ fn make_golden() {
     copy(&home.log(), &golden());
 }
 
-/// The words of a command line; single quotation marks keep what is in them together.
+/// Splits a command line into words; single quotation marks group words.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -53,7 +55,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What a command prints: first its output, then its errors, then its exit code if that is not 0.
+/// Returns what a command prints: its output, then its errors, then its exit code if that is not 0.
 fn output(home: &Home, line: &str) -> Vec<String> {
     let mut words = words(line).into_iter();
     let mut version = None;
@@ -67,7 +69,7 @@ fn output(home: &Home, line: &str) -> Vec<String> {
     let mut command = Command::new(match program.as_deref() {
         Some("tiffany") => tiffany(),
         Some("orders") => orders(),
-        // What is lost in a drill.
+        // The book removes a directory for a drill.
         Some("rm") => "rm".into(),
         other => panic!("{other:?} is no program of the book"),
     });
@@ -85,7 +87,7 @@ fn output(home: &Home, line: &str) -> Vec<String> {
     lines
 }
 
-/// Whether a line is the expected one.
+/// Returns whether a line matches the expected one.
 fn fits(expected: &str, line: &str) -> bool {
     let mut rest = line;
     let mut parts = expected.split('…');
@@ -141,7 +143,7 @@ fn check_chapter(name: &str, least: usize, bless: bool) {
                     expected.join("\n")
                 ));
             }
-            // What is right stays as it is, with its `…`.
+            // Lines that match are kept, with their `…`.
             let kept: Vec<String> = match same {
                 true => expected.iter().map(ToString::to_string).collect(),
                 false => printed,

@@ -1,4 +1,5 @@
-//! The threat: `replay --capture` writes a test that does not work in a project of somebody else, or replaces what is theirs.
+//! The threat: `replay --capture` writes a test that doesn't work in a user's project, or
+//! overwrites the user's files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ fn a_run_becomes_a_test_and_its_fixture() {
     assert!(test.contains("env!(\"CARGO_BIN_EXE_orders\")"), "{test}");
     assert!(test.contains("fn toast()"), "{test}");
     assert_eq!(home.contents(), before, "the log is as it was");
-    // Neither the directory nor the run is needed.
+    // The test needs neither the directory nor the run.
     fs::remove_dir_all(home.log()).unwrap();
     let replayed = home.orders(&["replay", "--file", "tests/toast.wal"]).ok().stdout;
     assert!(replayed.contains("identical (5 records, 1 call to the world)"), "{replayed}");
@@ -192,7 +193,7 @@ fn main() -> ExitCode {
 }
 "#;
 
-/// A project of somebody else, which depends on this tree and is built beside it.
+/// A user's project, which depends on this tree and is built beside it.
 struct Project(Home);
 
 impl Project {
@@ -225,7 +226,7 @@ impl Project {
         fs::write(file, format!("{manifest}\n{text}")).unwrap();
     }
 
-    /// What cargo prints, both ways, and whether it ended well.
+    /// Returns the output and the errors of cargo, and whether it succeeded.
     fn cargo(&self, words: &[&str]) -> (bool, String) {
         let mut command = Command::new(env!("CARGO"));
         clean_env(&mut command);
@@ -263,7 +264,7 @@ fn in_a_cargo_project_the_test_passes_until_the_program_changes() {
     let test = ["test", "--test", "order_17"];
     let (passed, text) = project.cargo(&test);
     assert!(passed && text.contains("test order_17 ... ok"), "{text}");
-    // Elsewhere cargo finds it by an entry in the manifest, which is printed.
+    // Elsewhere cargo needs an entry in the manifest, which is printed.
     let printed =
         project.shop(&["replay", "order-17", "--capture", "private/kept", "--name", "kept"]);
     let (said, entry) = printed.split_once(", once Cargo.toml has\n").expect(&printed);
@@ -280,5 +281,5 @@ fn in_a_cargo_project_the_test_passes_until_the_program_changes() {
     assert!(text.contains("where record 5 has step `charge` at src/main.rs:8"), "{text}");
     project.write(&PROGRAM.replace("costs", "is worth"));
     let (passed, text) = project.cargo(&test);
-    assert!(!passed && text.contains("the value \"tea is worth 42\", and came to"), "{text}");
+    assert!(!passed && text.contains("the value \"tea is worth 42\", and ended with"), "{text}");
 }

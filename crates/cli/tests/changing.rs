@@ -1,12 +1,12 @@
-//! The threat: what is said to a run gets lost, or reaches it twice, or never. Through the process that has the
-//! directory, and into the log where none has it.
+//! The threat: a request to a run gets lost, or reaches it twice or never. Through the process that
+//! owns the directory, and in the log if no process owns it.
 
 use std::time::Instant;
 
 use crate::kit::{Home, Ran, finish, orders};
 use serde_json::{Value, json};
 
-/// The one promise of a run that is open.
+/// Returns the only open promise of a run.
 fn promise(home: &Home, id: &str) -> String {
     let shown = home.run(&["show", id, "--json"]).lines().remove(0);
     shown["promises"][0]["promise"].as_str().unwrap_or_else(|| panic!("{shown}")).to_owned()
@@ -91,7 +91,7 @@ fn cancelled_with_and_without_a_process() {
     home.run(&["cancel", "c"]).failed(1, "TFY0041");
 }
 
-/// A run with a step that was cut off.
+/// Creates a run with an interrupted step.
 fn in_doubt() -> (Home, String) {
     let home = Home::new();
     let holder = home.hold("pay", "p", "60000", "");
@@ -108,7 +108,7 @@ fn in_doubt() -> (Home, String) {
 fn doubts_and_questions_of_a_run_that_cannot_be_read_are_not_passed_over() {
     for online in [false, true] {
         let (home, _) = in_doubt();
-        // Opens the log, so that the run's file has what the commit log has.
+        // Opening the log copies the records of the commit log to the run's file.
         home.run(&["rm", "p"]).failed(1, "TFY0132");
         let mut bytes = std::fs::read(home.run_file("p")).unwrap();
         bytes[60] ^= 1;
@@ -178,7 +178,7 @@ fn in_doubt_with_a_process_that_holds_it() {
 fn a_process_that_does_not_answer_is_not_waited_for_long() {
     let home = Home::new();
     home.start("nap", "n", "3600", "0.1").ok();
-    // Somebody has the lock and listens to nobody.
+    // A lock whose holder doesn't listen.
     let lock = std::fs::File::open(home.log().join("lock")).unwrap();
     lock.try_lock().unwrap();
     let begun = Instant::now();
@@ -210,7 +210,7 @@ fn arguments_that_make_no_sense_change_nothing() {
     assert!(home.contents() == before);
 }
 
-/// Whether any file of the log has this.
+/// Returns whether any file of the log contains a text.
 fn is_written(home: &Home, what: &str) -> bool {
     let has = |bytes: &Vec<u8>| bytes.windows(what.len()).any(|part| part == what.as_bytes());
     home.contents().values().any(has)
@@ -223,14 +223,14 @@ fn a_secret_is_not_written_where_nobody_has_the_directory() {
     start.env("ORDERS_VERSION", "discreet");
     finish(start).ok();
     let uuid = promise(&home, "tea");
-    // Who does not know the rules does not write what they are about.
+    // A command without the rules doesn't write values that they apply to.
     let before = home.contents();
     let error = home.run(&["send", "tea", "address", "\"sk-1234\""]).failed(4, "TFY0043");
-    assert!(error.stderr.contains("takes secrets out of what is written"), "{error:?}");
+    assert!(error.stderr.contains("redacts secrets"), "{error:?}");
     home.run(&["settle", &uuid, "--fail", "sk-1234"]).failed(4, "TFY0043");
     home.orders(&["settle", &uuid, "--fail", "sk-1234"]).failed(4, "TFY0043");
     assert_eq!(home.contents().len(), before.len());
-    // Who does takes secrets out; names are refused.
+    // A command with the rules redacts secrets; names that match are refused.
     let discreet = |arguments: &[&str]| {
         let mut command = home.command(&orders(), arguments);
         command.env("ORDERS_VERSION", "discreet");
@@ -240,15 +240,15 @@ fn a_secret_is_not_written_where_nobody_has_the_directory() {
     discreet(&["settle", &uuid, "true"]).ok();
     discreet(&["send", "tea", "address", "\"sk-1234\""]).ok();
     assert!(!is_written(&home, "sk-1234") && is_written(&home, "[redacted]"));
-    // What has nothing of the user's in it is nobody's secret.
+    // A change without user data needs no rules.
     home.run(&["cancel", "tea"]).ok();
-    // The program has rules no longer.
+    // The program no longer has rules.
     home.orders(&["resume", "--all"]);
     home.start("order", "cake", "\"cake\"", "0.3").ok();
     home.run(&["send", "cake", "address", "\"sk-1234\""]).ok();
 }
 
-/// What comes after the record of the hold may be longer than what a list reads of a file at first.
+/// The records after the hold may be longer than the part of a file that a list initially reads.
 #[test]
 fn a_held_run_is_listed_as_held_whatever_it_is_sent() {
     let home = Home::golden();

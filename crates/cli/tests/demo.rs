@@ -1,4 +1,5 @@
-//! The demo: a process killed three times, seen by a ledger. It must come out well every time.
+//! The demo: a process that is killed three times, recorded by a ledger. It must succeed every
+//! time.
 
 use std::fs;
 use std::process::Command;
@@ -20,17 +21,17 @@ fn three_kills_and_nothing_is_lost_or_done_twice() {
     let proof = events.last().unwrap();
     assert_eq!(proof["event"], "proof");
     assert_eq!((&proof["processes"], &proof["killed"]), (&4.into(), &3.into()));
-    // Ten steps have a result; the hotel that lost may have been asked too.
+    // Ten steps have a result; the hotel that lost the race may have been requested too.
     assert_eq!(proof["results"], 10);
     assert!(proof["entries"].as_u64().unwrap() >= 10);
 
-    // What is left is a log as any other, and whole.
+    // The demo leaves an ordinary log without damage.
     home.run(&["doctor", "--verify"]).ok();
     let shown = home.run(&["show", "summer"]).ok().stdout;
     for part in ["completed", "flights", "ask the Plaza", "cancelled", "budget"] {
         assert!(shown.contains(part), "{part} in\n{shown}");
     }
-    // Its directory is not used twice.
+    // A directory is not used for a second demo.
     let before = fs::read(home.log().join("ledger.jsonl")).unwrap();
     home.run(&["demo", "orders"]).failed(2, "TFY0067");
     assert_eq!(fs::read(home.log().join("ledger.jsonl")).unwrap(), before);

@@ -1,5 +1,5 @@
-//! Every code of the command line has its section in the book, every message its code and a next step; and help,
-//! versions and completions are there.
+//! Every code of the command line has its section in the book, every message its code and a next
+//! step; and help, versions and completions exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn one_of_each() -> Vec<CliError> {
     ]
 }
 
-/// Codes that older versions gave, and that are never used for anything else.
+/// Codes of older versions, which are never reused.
 const RETIRED: [&str; 1] = ["TFY0061"];
 
 #[test]
@@ -61,7 +61,7 @@ fn every_code_has_a_section_in_the_book() {
         for part in ["**What happened.** ", "**Why.** ", "**What to do.** "] {
             assert_eq!(body.matches(part).count(), 1, "TFY{number} has no {part}");
         }
-        // Those of `tiffany run` are Python's, which has them from 70 on, and tests of its own.
+        // The codes of `tiffany run` are Python's, from 70 on, and have their own tests.
         if !("0070".."0080").contains(&number) {
             seen.insert(format!("TFY{number}"));
         }
@@ -204,7 +204,7 @@ fn the_doctor_knows_a_clock_that_went_back_and_tells_of_every_check() {
             .any(|file| { file.unwrap().file_name().to_string_lossy().contains("doctor") }),
         "its file is left"
     );
-    // The last record of a file is not checked by the doctor, so it can be of another time.
+    // The doctor doesn't check the last record of a file, so its time can be changed.
     let file = home.run_file("nap-1");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("\"ts\":\"20", "\"ts\":\"29")).unwrap();
@@ -213,7 +213,7 @@ fn the_doctor_knows_a_clock_that_went_back_and_tells_of_every_check() {
     assert!(doctor.stdout.contains("clock        bad    it says 20"), "{doctor:?}");
 }
 
-/// `config check` reads the file that is named after it, or the one of `--config`.
+/// `config check` reads the file in its argument, or the one of `--config`.
 #[test]
 fn a_configuration_is_checked_wherever_its_file_is_named() {
     let home = Home::new();
@@ -226,7 +226,7 @@ fn a_configuration_is_checked_wherever_its_file_is_named() {
     home.run(&["config", "check"]).failed(2, "TFY0067");
 }
 
-/// Every command of earlier versions, with some of what was typed after it, and what is answered.
+/// Every command of earlier versions with some arguments, and the answer to it.
 const OLD_COMMANDS: [(&[&str], &str); 24] = [
     (&["allow", "f", "touch"], "`allow` is now `fork FORK --allow NAME…`"),
     (&["approvals"], "`approvals` is now `approve` without arguments"),
@@ -270,7 +270,7 @@ fn old_commands_are_answered_with_the_new_ones() {
     assert!(other.contains("unrecognized subcommand 'nonsense'"), "{other}");
 }
 
-/// Options of one form of a command do not go with another one.
+/// Options of one form of a command are refused with another form.
 #[test]
 fn forms_of_a_command_are_not_mixed() {
     let home = Home::golden();

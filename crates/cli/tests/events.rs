@@ -1,4 +1,5 @@
-//! `watch --events`: what runs do in another process, as it happens; that it goes on with the next process; what it says where there is none.
+//! `watch --events`: prints what runs do in another process, as it happens; continues with the next
+//! process; and reports if there is none.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
@@ -22,7 +23,7 @@ impl Follower {
         Follower { child: Holder(child), lines }
     }
 
-    /// The next line for which this holds.
+    /// Returns the next line that satisfies the condition.
     fn until(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line = self.lines.recv_timeout(LIMIT);
@@ -33,7 +34,7 @@ impl Follower {
         }
     }
 
-    /// Waits for its end.
+    /// Waits until the command ends.
     fn end(mut self) -> Option<i32> {
         self.lines.iter().for_each(drop);
         self.child.0.wait().unwrap().code()
@@ -57,7 +58,7 @@ fn stage<'a>(name: &'a str, tid: Option<u64>) -> impl Fn(&Value) -> bool + 'a {
     move |line| line["stage"] == name && line["tid"].as_u64() == tid
 }
 
-/// Starts a run that waits for a message, in a process of its own.
+/// Starts a run that waits for a message, in a separate process.
 fn hold(home: &Home) -> Holder {
     let holder = home.hold("order", "order-1", "\"tea\"", "60");
     home.wait_for("order-1", "EffectResult");
@@ -104,7 +105,7 @@ fn one_who_follows_sees_the_run_to_its_end_across_a_kill() {
     follower.until("end", stage("Completed", None));
     assert_eq!(follower.end(), Some(0));
     drop(holder);
-    // Nobody has the directory, and the run is over.
+    // No process owns the directory, and the run has ended.
     home.run(&["watch", "--events", "order-1", "--follow"]).failed(1, "TFY0150");
 }
 
@@ -114,7 +115,7 @@ fn every_turn_is_told_on_request() {
     let _holder = home.hold("nap", "nap-1", "30", "60");
     home.wait_for("nap-1", "TaskYield");
     let follower = Follower::start(&home, &["--all", "--follow"]);
-    // It is there once it has printed what is known.
+    // It is connected once it has printed the known events.
     follower.until("root", stage("Spawned", Some(1)));
     home.run(&["cancel", "nap-1"]).ok();
     follower.until("turn", stage("Running", Some(1)));

@@ -1,10 +1,11 @@
-//! The threat: a fork that is made by a command does something nobody allowed, is not found, or says nothing when it cannot go on. Through the process that
-//! has the directory, and into the log where none has it.
+//! The threat: a fork made by a command runs a step that was not allowed, cannot be found, or
+//! doesn't report that it cannot continue. Through the process that owns the directory, and in the
+//! log if no process owns it.
 
 use crate::kit::{self, Home};
 use serde_json::{Value, json};
 
-/// The number of the first record of this type.
+/// Returns the number of the first record of this type.
 fn record(home: &Home, id: &str, kind: &str) -> String {
     let records = home.run(&["log", id, "--type", kind, "--json"]).ok().lines();
     records[0]["seq"].to_string()
@@ -40,11 +41,11 @@ fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
     assert_eq!(lines[0]["id"], json!(id));
     assert_eq!((&lines[1]["run"], &lines[1]["state"]), (&fork, &json!("completed")));
     assert_eq!(std::fs::read(home.run_file("toast")).unwrap(), before, "the parent is as it was");
-    // Both know of each other.
+    // Parent and fork show each other.
     let (parent, shown) = (show(&home, "toast"), show(&home, &id));
     assert_eq!(shown["fork"], json!({ "run": parent["run"], "at": at.parse::<u64>().unwrap() }));
     assert_eq!(parent["fork"], Value::Null);
-    // What it was before was its parent's.
+    // The time before the fork belongs to the parent.
     assert!(shown["started"].as_str() > parent["changed"].as_str(), "{shown}");
     assert_eq!(parent["forks"], Value::Null);
     let parent = home.run(&["show", "toast", "--forks", "--json"]).ok().lines().remove(0);
@@ -56,7 +57,7 @@ fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
     assert!(list.contains("FORK OF") && list.contains(&format!("toast at {at}")), "{list}");
     let listed = home.run(&["ls", "--json"]).ok().lines();
     assert_eq!(listed.iter().filter(|run| run["fork"]["run"] == parent["run"]).count(), 1);
-    // What came of the other answer, in words.
+    // The effect of the other answer, as text.
     let differs = home.run(&["diff", "toast", &id]);
     assert_eq!(differs.code, 1, "{differs:?}");
     let text = differs.stdout;
@@ -65,14 +66,14 @@ fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
     for noise in ["/set", "/attempts", "Forked", "\"kind\""] {
         assert!(!text.contains(noise), "{noise} in {text}");
     }
-    // It is a run like any other.
+    // It is an ordinary run.
     home.run(&["doctor", "--verify"]).ok();
     let replayed = home.orders(&["replay", &id, "--json"]).ok().lines().remove(0);
     assert_eq!(replayed["verdict"], "identical", "{replayed}");
     let there =
         home.orders(&["replay", "--step", &id, "--at", &at, "--json"]).ok().lines().remove(0);
     assert_eq!(there["record"].to_string(), at);
-    // The same once more has another id; standard input works too.
+    // A second fork at the same record has another id; standard input works too.
     let mut command =
         home.command(&kit::tiffany(), &["fork", "toast", "--at", &at, "--set-reply", "-"]);
     command.stdin(std::fs::File::open(home.0.join("reply.json")).unwrap());
@@ -107,12 +108,12 @@ fn a_changed_answer_is_shown_as_changed_in_the_fork_and_not_as_somebody_s_decisi
     assert!(!line.contains("Ada"), "{line}");
     let log = home.run(&["log", "f", "--type", "ApprovalDecided"]).ok().stdout;
     assert!(log.contains(&changed) && !log.contains("set="), "{log}");
-    // The parent's answer is Ada's as before.
+    // The parent's decision is still Ada's.
     assert_eq!(show(&home, "r-1")["decisions"][0]["changed"], Value::Null);
     let parent = home.run(&["show", "r-1"]).ok().stdout;
     assert!(parent.contains("half, by Ada"), "{parent}");
 
-    // A fork of the fork knows who changed it first; the fork's own changes take the place of those.
+    // A fork of the fork keeps who changed the answer first; a change of its own replaces that.
     home.run(&["fork", "f", "--at", &at, "--id", "ff"]).ok();
     assert_eq!(show(&home, "ff")["decisions"][0]["changed"]["when"], json!(moment));
     home.run(&["fork", "f", "--at", &at, "--id", "fff", "--set-reply", "reply.json"]).ok();
@@ -211,7 +212,7 @@ fn through_the_process_that_has_the_directory() {
     assert_eq!(show(&home, &fork)["outcome"]["value"], "tea in box with label to there");
     assert_eq!(show(&home, "tea")["state"], "live", "the parent still waits");
     assert_eq!(show(&home, "tea")["promises"][0]["promise"], json!(promise));
-    // Refused there, allowed there.
+    // Steps are refused in one fork and allowed in the other.
     let other = home.run(&["fork", "tea", "--at", &at, "--id", "other"]).ok().stdout;
     assert!(!other.contains("no process owns the directory"), "{other}");
     home.run(&["settle", &promise, "true", "--run", "other"]).ok();

@@ -1,16 +1,17 @@
-//! The threat: a run whose log has begun anew is shown as if it had just been started, or cannot be reached any more.
+//! The threat: a run in a later generation is shown as if it had just been started, or can no
+//! longer be reached.
 
 use crate::kit::Home;
 use serde_json::Value;
 
-/// A run of four pages that has taken two.
+/// Starts a run of four pages that has received two.
 fn half(function: &str) -> Home {
     let home = Home::new();
     home.start(function, "d", "4", "0.1").ok();
     for page in ["1", "2"] {
         home.run(&["send", "d", "page", page]).ok();
     }
-    // It takes them, and waits for more.
+    // It receives them, and waits for more.
     home.start(function, "d", "4", "0.3").ok();
     home
 }

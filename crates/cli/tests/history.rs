@@ -1,5 +1,5 @@
-//! `diff`, `log --format` and `backup` as they are typed: on whole, live, damaged and absent runs and directories,
-//! while a process has the log, and with little room.
+//! The commands `diff`, `log --format` and `backup`: on intact, live, damaged and missing runs and
+//! directories, while a process owns the log, and with little space.
 
 use std::fs;
 use std::path::Path;
@@ -96,7 +96,7 @@ fn an_export_goes_to_a_file_or_nowhere() {
     home.run(&["log", "order-17", "--out", "x.json"]).failed(2, "TFY0067");
 }
 
-/// Everything under a directory but the notes on who has it.
+/// Returns everything in a directory except the notes about its owner.
 fn kept(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let is_note = |path: &Path| path.ends_with("lock");
     let files = contents(dir).into_iter().filter(|(path, _)| !is_note(path));
@@ -138,7 +138,7 @@ fn what_a_backup_or_a_restore_must_not_touch_it_does_not() {
     let before = home.contents();
     home.run(&["backup", "create", "copy"]).ok();
     assert_eq!(home.contents(), before, "a backup changed the log");
-    // Directories with something in them.
+    // Directories that are not empty.
     fs::create_dir(home.0.join("full")).unwrap();
     fs::write(home.0.join("full/diary"), "dear").unwrap();
     home.run(&["backup", "create", "full"]).failed(1, "TFY0090");
@@ -159,7 +159,7 @@ fn what_a_backup_or_a_restore_must_not_touch_it_does_not() {
     let copied = kept(&home.0.join("copy"));
     home.run(&["backup", "create", "copy", "--dir", &theirs]).failed(1, "TFY0089");
     assert_eq!(kept(&home.0.join("copy")), copied);
-    // No log, no backup, no parent.
+    // Directories without a log, without a backup, and without a parent.
     home.run(&["backup", "create", "copy", "--dir", "nowhere"]).failed(1, "TFY0060");
     home.run(&["backup", "restore", "nowhere", "--to", "new"]).failed(1, "TFY0087");
     home.run(&["backup", "check", "full"]).failed(1, "TFY0087");
@@ -179,7 +179,7 @@ fn a_log_that_is_in_the_way_goes_only_if_somebody_says_so() {
     home.run(&["backup", "restore", "copy", "--to", "orders", "--force"]).ok();
     home.run(&["show", "later"]).failed(1, "TFY0041");
     home.run(&["doctor", "--verify"]).ok();
-    // The program goes on with it.
+    // The program continues with the restored log.
     home.orders(&["resume", "nap-2", "--for", "20"]).ok();
 }
 
@@ -197,7 +197,7 @@ fn what_a_daemon_keeps_beside_the_log_outlives_a_restore() {
     home.run(&["doctor", "--verify"]).ok();
     let audit = home.run(&["audit", "--json"]).ok().lines();
     assert_eq!(audit[0]["did"], "token_add");
-    // Without a log nothing is in the way.
+    // A directory without a log is accepted.
     for part in ["commit", "wal"] {
         fs::remove_dir_all(home.log().join(part)).unwrap();
     }

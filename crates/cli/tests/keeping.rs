@@ -1,4 +1,5 @@
-//! The threat: a command removes or compacts what it should not, says that it did and did not, or leaves a directory that cannot be opened.
+//! The threat: a command removes or compacts the wrong run, reports a change that it did not make,
+//! or leaves a directory that cannot be opened.
 
 use crate::kit::served::{FREE, Served};
 use crate::kit::{self, Home};
@@ -68,7 +69,7 @@ fn rm_removes_what_is_over_and_refuses_the_rest() {
     home.orders(&["replay", "nap-1"]).failed(1, "TFY0130");
     let again = home.start("nap", "nap-1", "0.05", "");
     assert!(again.code != 0 && again.stderr.contains("TFY0130"), "{again:?}");
-    // One that goes on stays, and the others of the same command go.
+    // An active run stays, and the others in the same command are removed.
     let ran = home.run(&["rm", "order-17", "toast", "--json"]).failed_json(1, "TFY0132");
     let lines = ran.lines();
     assert_eq!(lines[0]["removed"], json!(true));
@@ -87,7 +88,7 @@ fn blobs_go_with_the_run_that_names_them() {
     let home = Home::golden();
     let blobs = || std::fs::read_dir(home.log().join("wal/blobs")).unwrap().count();
     assert_eq!(blobs(), 1);
-    // Compacted, its input and its value are the blob still.
+    // After compaction its input and value still use the blob.
     let done = home.run(&["rm", "--compact", "large", "--json"]).ok().lines().remove(0);
     assert_eq!(done["summary"]["blobs"], json!(0), "{done}");
     assert_eq!(blobs(), 1);
@@ -122,7 +123,7 @@ fn a_compacted_run_is_shown_and_not_replayed() {
         home.orders(arguments).failed(1, "TFY0131");
     }
     assert_eq!(home.orders(&["show", "toast", "--json"]).ok().lines()[0]["diverged"], Value::Null);
-    // The same start gives its outcome, and burns nothing.
+    // Submitting it again returns its outcome, and executes nothing.
     let again = home.start("burn", "toast", "\"toast\"", "");
     assert_eq!(again.code, 1, "{again:?}");
     assert!(!again.stderr.contains("TFY0130"), "{again:?}");
@@ -209,13 +210,13 @@ fn through_the_process_that_has_the_directory_it_is_the_same() {
     let summary = done.last().unwrap()["summary"].clone();
     assert!(summary["removed"].as_u64() > Some(0) && summary["blobs"] == json!(1), "{summary}");
     assert_eq!(state(&home, "long nap"), "live");
-    // What it did is there after it was killed.
+    // Its change is durable after a kill.
     holder.kill();
     assert_eq!((state(&home, "nap-1"), state(&home, "toast")), ("gone".into(), "gone".into()));
     home.run(&["doctor", "--verify"]).ok();
 }
 
-/// The files that have this.
+/// Returns the files that contain the secret.
 fn files_with(home: &Home, secret: &str) -> Vec<std::path::PathBuf> {
     let has = |bytes: &Vec<u8>| bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
     home.contents().into_iter().filter(|(_, bytes)| has(bytes)).map(|(path, _)| path).collect()
@@ -251,7 +252,8 @@ fn what_an_interrupted_restore_left_is_erased_with_the_run() {
     for online in [false, true] {
         let home = Home::new();
         home.start("echo", "a", "\"not-for-everybody\"", "").ok();
-        // A restore that is killed at its end leaves the log that it replaced, and at its beginning half of the new one.
+        // A restore killed at its end leaves the log that it replaced; killed at its beginning,
+        // half of the new one.
         for left in ["replaced", "restoring"] {
             for part in ["commit", "wal"] {
                 kit::copy(&home.log().join(part), &home.log().join(format!("{part}.{left}")));
@@ -287,10 +289,10 @@ fn a_damaged_run_that_is_not_over_can_be_given_up_and_that_is_audited() {
         home.run(&["fork", "p", "--at", "2", "--id", "f"]).ok();
         damage(&home.run_file("p"));
         let served = online.then(|| Served::start(&home, &kit::orders(), &FREE));
-        // Nothing else ends it.
+        // No other command ends or removes the run.
         assert_ne!(home.run(&["cancel", "p"]).code, 0);
         assert_ne!(home.run(&["rm", "p"]).code, 0);
-        // What isn't damaged is not removed like this.
+        // A run without damage is not removed by `--damaged`.
         home.run(&["rm", "--damaged", "e"]).failed(1, "TFY0256");
         home.run(&["rm", "--damaged", "f"]).failed(1, "TFY0256");
         let fork = home.uuid("f");
@@ -308,7 +310,7 @@ fn a_damaged_run_that_is_not_over_can_be_given_up_and_that_is_audited() {
             served.signal("-TERM");
             served.end();
         }
-        // The fork does not do what its parent may have done.
+        // The fork doesn't repeat what its parent may have done.
         let served = Served::start(&home, &kit::orders(), &FREE);
         home.until("the fork is not paused", || {
             let status = home.run(&["status"]).stdout;
@@ -325,7 +327,7 @@ fn verify_finds_what_is_left_of_a_removed_run() {
     home.start("echo", "a", "\"tea\"", "").ok();
     let line = std::fs::read(home.run_file("a")).unwrap();
     home.run(&["rm", "a"]).ok();
-    // A copy that nobody knows of.
+    // An unexpected copy of a run's file.
     let copy = home.log().join("wal/old copy");
     std::fs::write(&copy, &line).unwrap();
     let found = home.run(&["doctor", "--verify", "--erased", "a"]).failed(1, "TFY0205");

@@ -1,5 +1,5 @@
-//! What goes on: runs that are submitted, listed and watched, and the questions they have. The threat: a command that waits for an answer that nobody can
-//! give; an answer that nobody knows who gave.
+//! Runs in progress: submitting, listing and watching them, and their questions. The threat: a
+//! command waits for an answer that cannot come, or it is unknown who gave an answer.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use crate::kit::served::{FREE, Served, ask, read_line};
 use crate::kit::{Holder, Home, LIMIT, Ran, finish, orders, tiffany};
 use serde_json::{Value, json};
 
-/// A process that has the directory for a while.
+/// Starts a process that owns the directory for a while.
 fn holder(home: &Home) -> Holder {
     let holder = home.hold("nap", "holder", "600", "");
     home.until("nobody has the directory", || {
@@ -25,7 +25,7 @@ fn decisions(home: &Home, id: &str) -> Vec<Value> {
     shown["decisions"].as_array().unwrap().clone()
 }
 
-/// Waits until a run has a question, and gives its id.
+/// Waits until a run has a question, and returns its id.
 fn question(home: &Home, id: &str) -> String {
     home.until(&format!("{id} asks nothing"), || {
         home.run(&["approve", "--json"]).stdout.contains(&format!("\"run_id\":\"{id}\""))
@@ -34,8 +34,8 @@ fn question(home: &Home, id: &str) -> String {
     open[0]["id"].as_str().unwrap().to_owned()
 }
 
-/// Runs commands that only look, all at once, while the process does not answer. Each must come to its end soon, and
-/// say that it read the files, and why.
+/// Runs all read-only commands at once, while the process doesn't answer. Each must end soon, and
+/// report that it read the files, and why.
 fn look_meanwhile(home: &Home, run: &str, why: &str) {
     let commands: [&[&str]; 8] = [
         &["ls", "--json"],
@@ -54,7 +54,7 @@ fn look_meanwhile(home: &Home, run: &str, why: &str) {
                 let ran = home.run(command);
                 assert!(begun.elapsed() < Duration::from_secs(20), "{command:?}: {ran:?}");
                 let said = match command[0] {
-                    // It says so where it lists the other findings.
+                    // `doctor` reports it with its other findings.
                     "doctor" => &ran.stdout,
                     _ => &ran.stderr,
                 };
@@ -96,7 +96,8 @@ fn who_only_looks_reads_the_files_when_the_process_is_stopped() {
     assert_eq!((ran.stderr.as_str(), &ran.lines()[0]["unanswered"]), ("", &Value::Null));
 }
 
-/// Commands that wait for the process say within seconds why, and go on when it does.
+/// Commands that wait for the process report the reason within seconds, and continue when it
+/// answers.
 #[test]
 fn commands_that_wait_say_that_the_process_is_stopped() {
     let home = Home::new();
@@ -151,7 +152,7 @@ fn who_only_looks_reads_the_files_when_a_task_keeps_its_turn() {
     look_meanwhile(&home, "b", "has kept its turn for");
 }
 
-/// A file that lets `gate` keep its turn for as long as this lives.
+/// A file that lets `gate` keep its turn until this is dropped.
 struct Gate(PathBuf);
 
 impl Gate {
@@ -168,7 +169,8 @@ impl Drop for Gate {
     }
 }
 
-/// Whether a daemon says that it is ending. While its loop is kept and it is not, it says nothing.
+/// Returns whether a daemon reports that it is ending. While its loop is blocked and it is not
+/// ending, it doesn't answer.
 fn says_that_it_ends(address: &str) -> bool {
     let mut line = TcpStream::connect(address).unwrap();
     line.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -177,7 +179,8 @@ fn says_that_it_ends(address: &str) -> bool {
     line.read_to_string(&mut text).is_ok() && text.contains("the daemon is ending")
 }
 
-/// What waits for the loop when a daemon is told to end is refused, although the loop takes no notice of the signal.
+/// Requests that wait for the loop when a daemon is told to end are refused, although the blocked
+/// loop doesn't react to the signal.
 #[test]
 fn a_daemon_that_is_ending_does_not_begin_what_waited_for_its_loop() {
     let home = Home::new();
@@ -245,7 +248,7 @@ fn questions_are_listed_and_decided_where_nobody_has_the_directory() {
     let half = ["approve", "r-1", "--choice", "half", "--because", "half full", "--as", "Ada"];
     let told = home.run(&half).ok().stdout;
     assert!(told.contains("`half`, by Ada: half full; no process owns the directory"), "{told}");
-    // Who comes later by the name of the run is told who was first, when, and what was said.
+    // A later answer is refused with the name, time and choice of the first.
     let late = home.run(&["approve", "r-1", "--choice", "all"]).failed(1, "TFY0182").stderr;
     let first = "`r-1/2` is decided: Ada said `half` at 20";
     assert!(late.contains(first) && late.contains(": half full\n"), "{late}");
@@ -266,7 +269,7 @@ fn questions_are_listed_and_decided_where_nobody_has_the_directory() {
         (&decision["answer"]["by"], &decision["answer"]["why"]),
         (&"Ada".into(), &"half full".into())
     );
-    // Whatever name is given, the system says who it was.
+    // The user id is recorded whatever name is given.
     assert!(decision["answer"]["uid"].is_u64(), "{decision}");
     let shown = home.run(&["show", "r-1"]).ok().stdout;
     assert!(shown.contains("decided     \"Refund 40 EUR?\": half, by Ada (uid "), "{shown}");
@@ -316,7 +319,7 @@ fn a_run_is_submitted_and_waited_for_in_another_process_or_here() {
     assert!(!home.log().exists(), "nothing was made");
     let here = home.orders(&["submit", "echo", "--id", "e-1", "--input", "[1, 2]", "--wait"]).ok();
     assert_eq!(here.stdout, "[1,2]\n");
-    // The same run again has the same end.
+    // Submitting the run again prints the same outcome.
     let again = home.orders(&["submit", "echo", "--id", "e-1", "--input", "[1,2]", "--wait"]).ok();
     assert_eq!(again.stdout, "[1,2]\n");
     let json = home.orders(&["submit", "echo", "--input", "3", "--wait", "--json"]).ok();
@@ -325,12 +328,12 @@ fn a_run_is_submitted_and_waited_for_in_another_process_or_here() {
     assert!(json["id"].as_str().unwrap().starts_with("echo-"), "{json}");
     home.orders(&["submit", "burn", "--input", "\"toast\"", "--wait"]).failed(1, "TFY0001");
     home.orders(&["submit", "nobody", "--wait"]).failed(1, "TFY0038");
-    // Who submits is told what there is, and not how a program is written.
+    // A user who submits gets a list of functions, and not how to write a program.
     let typo = home.orders(&["submit", "ecko", "--wait"]).failed(1, "TFY0038").stderr;
     assert!(typo.contains("did you mean `echo`?") && typo.contains("`status` lists"), "{typo}");
     let wrong = home.orders(&["submit", "refund", "--input", "\"x\"", "--wait"]);
     let wrong = wrong.failed(1, "TFY0035").stderr;
-    assert!(wrong.contains("the input of `refund` is no u32"), "{wrong}");
+    assert!(wrong.contains("the input of `refund` is not of type `u32`"), "{wrong}");
     assert!(wrong.contains("next: correct `--input`"), "{wrong}");
     let followed = home.orders(&["submit", "echo", "--input", "4", "--follow"]).ok().stdout;
     assert!(followed.contains("  1  completed") && followed.ends_with("\n4\n"), "{followed}");
@@ -433,7 +436,7 @@ fn is_denied(home: &Home, id: &str, ran: &Ran) {
     assert_eq!(decision["answer"]["choice"], "none");
     assert!(decision["answer"]["uid"].is_u64(), "{decision}");
     let why = decision["answer"]["why"].as_str().unwrap();
-    assert!(why.starts_with("nobody was there to ask"), "{why}");
+    assert!(why.starts_with("no person could be asked"), "{why}");
 }
 
 #[test]
@@ -445,7 +448,7 @@ fn where_nobody_can_be_asked_a_question_is_denied_recorded_and_the_exit_code_say
     assert_eq!(ran.stdout, "\"0 EUR\"\n");
     is_denied(&home, "r-1", &ran);
     let ran = home.orders(&["submit", "deploy", "--id", "d-1", "--input", "\"v1\"", "--wait"]);
-    assert!(ran.failed(1, "TFY0184").stderr.contains("nobody was there to ask"));
+    assert!(ran.failed(1, "TFY0184").stderr.contains("no person could be asked"));
     let holder = holder(&home);
     home.run(&["submit", "refund", "--id", "r-2", "--input", "40"]).ok();
     let ran = home.run(&["watch", "r-2", "--deny-approvals"]).failed(1, "TFY0186");
@@ -466,7 +469,7 @@ fn who_watches_in_a_pipe_sees_the_question_and_leaves_it_to_others() {
     home.run(&["submit", "refund", "--id", "r-1", "--input", "40"]).ok();
     let watching = home.watch(&["watch", "r-1"]);
     watching.until("approve \"Refund 40 EUR?\"");
-    // Who denies does so before it shows the question.
+    // A denial comes before the question is shown.
     home.run(&["approve", "r-1", "--choice", "half", "--as", "Ada"]).ok();
     let (code, rest) = watching.end();
     assert!(code == Some(0) && rest.ends_with("\"20 EUR\"\n"), "{code:?}: {rest}");
@@ -484,7 +487,7 @@ fn who_waits_for_others_to_decide_sees_the_run_to_its_end_over_a_restart() {
     question(&home, "r-1");
     let watching = home.watch(&["watch", "r-1", "--approvals", "wait"]);
     watching.until("approve \"Refund 40 EUR?\"");
-    // Killed while it waits for a person, and started again.
+    // Killed while it waits for a person, and restarted.
     first.kill();
     let second = home.hold("refund", "r-1", "40", "");
     home.until("nobody has the directory", || {
@@ -505,7 +508,7 @@ fn tasks_that_wait_for_long_are_listed_with_what_for() {
     home.until("nobody waits for news", || stuck(&home).iter().any(|one| one["kind"] == "message"));
     let told = home.run(&["ls", "--stuck"]).ok().stdout;
     assert_eq!(told, "no task is stuck in 1 live run\n");
-    // Where no process has the log, the records tell it.
+    // If no process owns the log, the records are used.
     let before = stuck(&home);
     holder.kill();
     for seen in [before, stuck(&home)] {
@@ -536,7 +539,7 @@ fn what_goes_on_is_listed_with_its_tasks() {
         home.run(&["ls", "--active", "f", "--json"]).stdout.contains("\"sleeper\"")
     });
     let run = home.run(&["ls", "--active", "--json"]).ok().lines().remove(0);
-    // What others call it.
+    // The fields have their usual names.
     assert_eq!(run["run"], home.uuid("f").as_str());
     assert_eq!(
         (&run["id"], &run["state"], &run["function"]),
@@ -565,7 +568,7 @@ fn a_pipe_gets_a_line_for_what_changes_and_how_far_it_is() {
         home.run(&["ls", "--active", "--json"]).stdout.contains("\"b\"")
     });
     let watching = home.watch(&["watch", "b", "--json"]);
-    // What it says of the first page is still known when somebody comes to watch; the rest comes as it is told.
+    // Progress of the first page is still known to a later watcher; the rest arrives as it happens.
     watching.until("\"done\":1");
     home.run(&["send", "b", "turn", "1"]).ok();
     watching.until("\"done\":2");
@@ -599,7 +602,7 @@ fn who_has_the_directory_is_told_with_what_it_can_run() {
     assert!(text.contains(&format!("process    {}, tiffany", holder.0.id())), "{text}");
 }
 
-/// Starts a request on a line of its own.
+/// Starts a request on its own connection.
 fn request(served: &Served, path: &str) -> BufReader<TcpStream> {
     let mut line = TcpStream::connect(&served.address).unwrap();
     line.set_read_timeout(Some(LIMIT)).unwrap();
@@ -608,11 +611,11 @@ fn request(served: &Served, path: &str) -> BufReader<TcpStream> {
     BufReader::new(line)
 }
 
-/// No client waits for what a failed log can't bring.
+/// No client waits for something that a failed log cannot deliver.
 #[test]
 fn clients_that_wait_are_told_that_the_log_has_failed() {
     let home = Home::new();
-    // No file may be longer than 128 KiB.
+    // Limits files to 128 KiB.
     let served = Served::limited(&home, &orders(), "trap '' XFSZ; ulimit -f 256");
     let submit = ["submit", "deploy", "--id", "asks", "--input", "\"1.0\""];
     home.run(&submit).ok();
@@ -654,7 +657,7 @@ fn clients_that_wait_are_told_that_the_log_has_failed() {
     assert!(found.code == 1 && found.stdout.contains("its log has failed"), "{found:?}");
 }
 
-/// A daemon whose log has failed does not say that it ended in order while steps were running.
+/// A daemon whose log has failed doesn't report an orderly end while steps are running.
 #[test]
 fn steps_that_are_cut_off_after_the_log_has_failed_are_not_passed_over() {
     let home = Home::new();
@@ -673,7 +676,7 @@ fn steps_that_are_cut_off_after_the_log_has_failed_are_not_passed_over() {
     assert_eq!(served.end(), Some(143));
 }
 
-/// A script that waits for a run ends soon after the process is gone.
+/// A script that waits for a run ends soon after the process has ended.
 #[test]
 fn a_command_that_waits_does_not_wait_for_a_daemon_that_is_gone() {
     let home = Home::new();

@@ -1,5 +1,5 @@
-//! The threat: a look at a directory shows something wrong, or changes it. Directories as they were left, crashed,
-//! damaged, in use, read-only, of a newer version.
+//! The threat: a read-only command shows something wrong, or changes the directory. Directories
+//! that are unchanged, crashed, damaged, in use, read-only, or of a newer version.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use crate::kit::served::{FREE, Served};
 use crate::kit::{Home, finish, finish_within, tiffany};
 use serde_json::{Value, json};
 
-/// All that only looks.
+/// All read-only commands.
 const LOOKS: &[&[&str]] = &[
     &["ls"],
     &["ls", "--all", "--json"],
@@ -43,7 +43,7 @@ fn looking_changes_no_byte_and_takes_no_lock() {
 
 #[test]
 fn a_directory_that_may_not_be_written_can_be_looked_at() {
-    // Root may write anywhere, so nothing would be shown by that: an ordinary user looks.
+    // Root can write anywhere, which would prove nothing, so an ordinary user runs the commands.
     let home = Home::golden();
     let program = home.0.join("tiffany");
     fs::copy(tiffany(), &program).unwrap();
@@ -64,14 +64,14 @@ fn a_directory_that_may_not_be_written_can_be_looked_at() {
     set(0o755);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("TFY0104"), "{refused:?}");
-    // One that may not even be read.
+    // A directory that cannot even be read.
     fs::set_permissions(home.log(), fs::Permissions::from_mode(0o000)).unwrap();
     let mut command = home.command(&program, &["ls"]);
     as_nobody(&mut command);
     let refused = finish(command);
     fs::set_permissions(home.log(), fs::Permissions::from_mode(0o755)).unwrap();
     let refused = refused.failed(1, "TFY0104").stderr;
-    assert!(refused.contains("cannot look into orders: this user may not"), "{refused}");
+    assert!(refused.contains("cannot read orders: this user has no permission"), "{refused}");
 }
 
 fn as_nobody(command: &mut std::process::Command) {
@@ -142,7 +142,7 @@ fn a_directory_in_use_is_read_beside_its_owner() {
 fn a_busy_directory_is_never_taken_for_a_damaged_one() {
     let home = Home::new();
     home.start("nap", "first", "0.01", "").ok();
-    // Segments of 64 KiB are used again all the time.
+    // Segments of 64 KiB are reused all the time.
     let _holder = home.hold("busy", "busy", "100000", "20");
     home.until("it is not busy", || {
         home.run(&["ls", "--json"]).lines().iter().any(|run| run["function"] == "busy")
@@ -204,7 +204,7 @@ fn missing_and_changed_blobs_are_found() {
     let mut changed = bytes.clone();
     changed[7] ^= 1;
     fs::write(&blob, changed).unwrap();
-    // The blob is in the commit log no more: it was checkpointed.
+    // The blob is no longer in the commit log, because it was checkpointed.
     let verified = home.run(&["doctor", "--verify", "large"]).failed(1, "TFY0065");
     assert!(verified.stdout.contains("TFY0112"), "{verified:?}");
     fs::remove_file(&blob).unwrap();
@@ -251,7 +251,7 @@ fn a_newer_version_is_not_guessed_at() {
     let verified = home.run(&["doctor", "--verify"]).failed(1, "TFY0065");
     assert!(verified.stdout.contains("format version 9"), "{verified:?}");
     let index = home.log().join("commit/index");
-    // A header of a newer version that is whole.
+    // An intact header of a newer version.
     let mut bytes = fs::read(&index).unwrap();
     bytes[8] = 9;
     let crc = crc32c(&[&bytes[..12], &bytes[16..48]].concat());
@@ -262,7 +262,7 @@ fn a_newer_version_is_not_guessed_at() {
     home.orders(&["resume", "--all"]).failed(1, "TFY0110");
 }
 
-/// The checksum of the format, the slow way.
+/// Computes the checksum of the format, without tables.
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -280,13 +280,13 @@ fn runs_are_found_by_uuid_beginning_and_id() {
         let shown = home.run(&["show", name, "--json"]).ok();
         assert_eq!(shown.lines()[0]["run"], uuid.as_str(), "{name}");
     }
-    // These two begin with the same four digits.
+    // The UUIDs of these two begin with the same four digits.
     for id in ["n-57", "n-466"] {
         home.start("nap", id, "0", "").ok();
     }
     let ambiguous = home.run(&["show", "a6f7"]).failed(2, "TFY0062");
     assert_eq!(ambiguous.stderr.matches("a6f7").count(), 3, "{ambiguous:?}");
-    // A letter or two name nothing by chance.
+    // Prefixes this short are not accepted.
     home.run(&["show", &uuid[..3]]).failed(1, "TFY0041");
     home.run(&["show", "zz"]).failed(1, "TFY0041");
     home.run(&["show", ""]).failed(1, "TFY0041");
@@ -319,7 +319,7 @@ fn following_shows_records_as_they_come_and_ends_with_the_run() {
     let kinds: Vec<Value> = followed.lines().iter().map(|line| line["type"].clone()).collect();
     assert_eq!(kinds, ["RunStart", "TaskYield", "TaskWake", "TaskExit"]);
     assert!(begun.elapsed() > Duration::from_millis(300), "it did not wait");
-    // A run that is over is not waited for, and neither is what lies behind `--to`.
+    // `--follow` doesn't wait for a finished run, or for records beyond `--to`.
     home.run(&["log", "short", "--follow"]).ok();
     let _other = home.run(&["log", "short", "--follow", "--to", "1", "--json"]).ok();
 }
@@ -392,7 +392,7 @@ fn runs_are_chosen_sorted_and_counted() {
     sorted.reverse();
     assert_eq!(ids(&["--sort", "id", "--reverse"]), sorted);
     assert_eq!(ids(&["--reverse", "--limit", "2"]), [&*all[6], &*all[5]]);
-    // The end of one that goes on is yet to come.
+    // An active run has no end yet, so it sorts as the latest.
     assert_eq!(ids(&["--sort", "ended", "--reverse", "--state", "live", "--limit", "9"]).len(), 3);
     assert_eq!(ids(&["--since", "2026-11-16T04:14:19Z"]), ["order-17", "nap-2", "pay-1"]);
     assert_eq!(ids(&["--before", "2026-11-16T04:14:19Z"]).len(), 4);
@@ -409,7 +409,7 @@ fn steps_are_listed_with_their_attempts() {
     let light = home.run(&["show", "--steps", "toast", "--json"]).ok().lines().remove(0);
     assert_eq!((&light["name"], &light["state"]), (&"light".into(), &"failed".into()));
     assert_eq!(light["attempts"].as_array().unwrap().len(), 1);
-    // What a crash left in the commit log is not in the file of the run yet.
+    // After a crash, the last records are in the commit log, and not yet in the run's file.
     let told = home.run(&["show", "--steps", "pay-1"]).ok().stdout;
     assert!(told.contains("the last records of this run are in the commit log only"), "{told}");
     let failed = home.run(&["show", "--steps", "toast", "--state", "failed"]).ok().stdout;
@@ -434,16 +434,16 @@ fn a_long_value_is_written_as_it_is() {
     home.run(&["show", "--blob", "../tokens"]).failed(1, "TFY0032");
 }
 
-/// Makes something at a path.
+/// A function that creates something at a path.
 type Make = fn(&Path);
 
-/// What can be in the place of a file, and how it is made.
+/// File types that can take the place of a regular file, and how to create them.
 const OTHER_KINDS: [(&str, Make); 4] = [
     ("a FIFO", |path| {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     }),
     ("a socket", |path| {
-        // The address of a socket is short, and some names are not.
+        // The path of a socket must be short.
         let short = std::env::temp_dir().join(format!("tiffany-socket-{}", std::process::id()));
         drop(UnixListener::bind(&short).unwrap());
         fs::rename(short, path).unwrap();
@@ -458,7 +458,8 @@ fn replace(path: &Path, make: Make) {
     make(path);
 }
 
-/// Commands that name a file if something else is in its place. All other commands do not need the file, and work.
+/// Commands that report another file type in place of a file. All other commands don't need the
+/// file, and work.
 const NAMED_BY: [(&str, &[&str]); 10] = [
     ("lock", &["doctor", "serve"]),
     ("restoring", &["ls", "show", "doctor", "verify", "serve"]),
@@ -471,12 +472,13 @@ const NAMED_BY: [(&str, &[&str]); 10] = [
     (RUN_FILE, &["show", "doctor", "verify"]),
     (BLOB, &["doctor", "verify"]),
 ];
-/// The run `order-17`.
+/// The file of the run `order-17`.
 const RUN_FILE: &str = "wal/72a90ea3-da8b-4dd0-9bde-2f27314e02e2.wal";
-/// The input of the run `large`.
+/// The blob with the input of the run `large`.
 const BLOB: &str = "wal/blobs/8242d1e19f39e7773bed9492eea88fb9a590d62be321636e33976c3dec83afad";
 
-/// Nothing waits for a FIFO, or reads anything else that is not a regular file. What needs the file says what is there.
+/// No command blocks on a FIFO, or reads anything that is not a regular file. Commands that need
+/// the file report what is there.
 #[test]
 fn commands_name_what_is_in_the_place_of_a_file() {
     for (file, named_by) in NAMED_BY {
@@ -517,7 +519,7 @@ fn commands_name_what_is_in_the_place_of_a_file() {
     }
 }
 
-/// A daemon answers every request when something else takes the place of a file while it runs.
+/// A daemon answers every request after a file is replaced by another file type while it runs.
 #[test]
 fn requests_are_answered_when_a_file_is_replaced() {
     let home = Home::golden();
@@ -594,7 +596,7 @@ fn a_frame_of_the_index_that_was_being_written_is_a_note() {
         bytes.resize(bytes.len() + zeros, 0);
         fs::write(&path, bytes).unwrap();
         let verified = home.run(&["doctor", "--verify"]).ok();
-        let note = "note: the index lacks its last frames, which are made again";
+        let note = "note: the last frames of the index are missing, and are written again";
         assert!(verified.stdout.contains(note), "{cut}, {zeros}: {verified:?}");
         home.run(&["rm", "toast"]).ok();
         home.run(&["rm", "nap-1"]).failed(1, "TFY0130");
@@ -617,7 +619,7 @@ fn a_damaged_end_of_the_index_or_of_the_removed_runs_is_damage() {
         assert!(verified.stdout.contains("[TFY0253]"), "{verified:?}");
         let doctor = home.run(&["doctor"]);
         assert!(doctor.code == 1 && doctor.stdout.contains("[TFY0253]"), "{doctor:?}");
-        // Opening it writes it again, and the id stays known.
+        // Opening the log writes the index again, and the id stays known.
         let removed = home.run(&["rm", "toast"]).ok();
         assert!(removed.stderr.contains("TFY0253"), "{removed:?}");
         home.run(&["doctor", "--verify"]).ok();

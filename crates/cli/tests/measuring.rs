@@ -1,4 +1,4 @@
-//! The threat: metrics that cannot be had while they are wanted most, or that keep a program from its log.
+//! The threat: metrics are unavailable when they are needed most, or reading them blocks a program.
 
 use crate::kit::Home;
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! The threat: a service manager that waits for a daemon that is ready, or gives up one that comes to its end.
+//! The threat: a service manager keeps waiting for a daemon that is ready, or kills one that is
+//! stopping.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};

@@ -1,5 +1,6 @@
-//! The daemon against its own OpenAPI document: schemathesis makes requests of it, good ones and bad ones, to a real process with runs in different states,
-//! and looks whether each answer is one that the document promises. `cargo xtask servers` installs it.
+//! Tests the daemon against its own OpenAPI document: schemathesis sends valid and invalid requests
+//! to a real process with runs in different states, and checks that the document describes each
+//! answer. `cargo xtask servers` installs it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +8,7 @@ use std::process::Command;
 use crate::kit::served::{FREE, Served};
 use crate::kit::{self, Home, LIMIT, orders};
 
-/// The runs that are there, with what each waits for or came to.
+/// The existing runs: function, id and input.
 const RUNS: &[(&str, &str, &str)] = &[
     ("done", "echo", r#"{"a":[1,"ä"]}"#),
     ("done-2", "echo", "1"),
@@ -21,11 +22,12 @@ const RUNS: &[(&str, &str, &str)] = &[
     ("reads", "read", "3"),
 ];
 
-/// What it is told beside the document: names of what there is, which it takes for most of its requests; so many requests, always the same ones.
-/// A request that the document allows may be about something that is not there, is over, or does not fit the code; it is never one that cannot be read.
+/// Settings besides the document: names of existing objects, which most requests use, and a fixed
+/// number and seed of requests. A valid request may be about something that doesn't exist, has
+/// ended, or doesn't fit the code; the daemon must still be able to read it.
 const SETTINGS: &str = include_str!("openapi.toml");
 
-/// The program, in the environment that is made beside the tests.
+/// Returns the path of the program, in the environment that `cargo xtask servers` creates.
 fn schemathesis() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let mut places = test.ancestors().map(|dir| dir.join("python/servers/bin/schemathesis"));
@@ -64,7 +66,8 @@ fn every_answer_is_one_that_the_document_promises() {
         .replace("PROMISES", &promises)
         .replace("ASKING", &uuids);
     std::fs::write(home.0.join("schemathesis.toml"), settings).unwrap();
-    // At first without what takes runs away, so that there is something to ask for; then everything.
+    // First without the operations that remove or end runs, so that there is something to read;
+    // then all operations.
     ask_everything(
         &home,
         &served,
@@ -74,12 +77,12 @@ fn every_answer_is_one_that_the_document_promises() {
     let (_, document) = served.ask("GET", "/openapi.json", "");
     let paths = document["paths"].as_object().unwrap().values();
     let operations: usize = paths.map(|path| path.as_object().unwrap().len()).sum();
-    // All but the document itself.
+    // All operations except the document itself.
     assert_eq!(tested, operations - 1);
     assert_eq!(served.ask("GET", "/readyz", "").0, 200);
 }
 
-/// Asks all that is in the document and is meant, and gives how many operations that were.
+/// Tests the operations that the arguments select, and returns their number.
 fn ask_everything(home: &Home, served: &Served, meant: &[&str]) -> usize {
     let mut command = Command::new(schemathesis());
     command.current_dir(&home.0).args(["--config-file", "schemathesis.toml", "run", "--no-color"]);

@@ -1,5 +1,5 @@
-//! The threat: a replay does something, or says "identical" of what is not; a resume leaves something undone. With a
-//! program that has its own command line.
+//! The threat: a replay has an effect, or reports "identical" although something differs; a resume
+//! leaves work undone. With a program that has its own command line.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ fn no_effect_begins_in_a_replay() {
         home.orders(arguments).ok();
         assert!(!file.exists(), "{arguments:?} ran the step");
     }
-    // A run that stands before its step: to see what comes next is not to do it.
+    // The run is before its step: showing what comes next must not execute it.
     let holder = home.hold("later", "l", &input, "");
     home.wait_for("l", "TaskYield");
     holder.kill();
@@ -127,7 +127,7 @@ fn resume_ends_in_good_order_when_asked_to() {
 #[test]
 fn a_function_that_is_not_registered_is_told() {
     let home = Home::golden();
-    // A program that knows other functions.
+    // A program with other functions.
     let mut command = home.command(&orders(), &["resume", "--dry-run", "--json"]);
     command.env("ORDERS_VERSION", "none");
     let inspected = finish(command);

@@ -1,4 +1,5 @@
-//! `step` and `replay` of a daemon as real processes: how many there are, what becomes of them, and what they say of secrets.
+//! `step` and `replay` of a daemon as real processes: their number, their end, and the redaction of
+//! their output.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -9,7 +10,7 @@ use crate::kit::served::{FREE, Served};
 use crate::kit::{self, Home, LIMIT, Ran, finish, orders};
 use serde_json::{Value, json};
 
-/// A daemon of the program that has functions which do what they should not, with a configuration.
+/// Starts a daemon of the program with misbehaving functions, with a configuration.
 fn serve(home: &Home, config: &str) -> Served {
     std::fs::write(home.0.join("t.toml"), config).unwrap();
     let mut command = home.command(&orders(), &["--config", "t.toml", "serve", "--json"]);
@@ -39,7 +40,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// The processes that the daemon has started and that are not over.
+/// Returns the number of running child processes of the daemon.
 fn children(served: &Served) -> usize {
     let parent = served.child.id().to_string();
     let is_child = |stat: &str| {
@@ -65,7 +66,7 @@ fn what_is_taken_out_stays_out_of_what_is_run_again() {
     assert!(text.contains("no door opens with [redacted]") && !text.contains("4711"), "{text}");
     served.signal("-TERM");
     assert_eq!(served.end(), Some(0));
-    // The command line has the rules by the same file, which says where the log is, too.
+    // The command line reads the rules, and the log directory, from the same file.
     let config = "dir = 'orders'\nredact = ['pattern sk-[0-9]+']";
     std::fs::write(home.0.join("t.toml"), config).unwrap();
     let mut command = std::process::Command::new(orders());
@@ -75,7 +76,7 @@ fn what_is_taken_out_stays_out_of_what_is_run_again() {
     assert!(finish(command).ok().stdout.contains("identical"));
     let moment = wild(&home, &["replay", "--step", "blurt", "--json", "--config", "t.toml"]).ok();
     assert!(moment.stdout.contains("[redacted]") && !moment.stdout.contains("4711"), "{moment:?}");
-    // Without the rules no code is run: its memory has what they take out.
+    // Without the rules no code is executed: its memory has what they redact.
     for form in [&["--step"][..], &[], &["--capture", "tests"]] {
         let refused = wild(&home, &[&["replay", "blurt"], form].concat()).failed(1, "TFY0212");
         assert!(!format!("{refused:?}").contains("4711"), "{refused:?}");
@@ -106,7 +107,7 @@ fn those_who_leave_make_no_room_for_more_processes_than_allowed() {
     let (status, problem) = served.ask("GET", "/api/v1/runs/gate/step", "");
     assert_eq!((status, &problem["code"]), (503, &json!("TFY0161")));
     assert!(problem["title"].as_str().unwrap().contains("`step` and `replay`"), "{problem}");
-    // Who leaves ends the process, too, and until it has ended there is no other.
+    // A client that disconnects ends the process, and until it has ended no other starts.
     drop(stays);
     for _ in 0..12 {
         drop(ask());

@@ -1,4 +1,4 @@
-//! The threat: what is quick with ten runs is not with ten thousand; a long log is held in memory.
+//! The threat: what is fast with ten runs is slow with ten thousand; a long log is held in memory.
 
 use std::mem::MaybeUninit;
 use std::process::Command;
@@ -21,7 +21,8 @@ fn thousands_of_runs_are_listed_at_once() {
     let mut writer = writer(&home);
     let now = Stamp::from_unix_nanos(1_800_000_000_000_000_000);
     let mut batch = Batch::new();
-    // The figure that counts is that of a release build: `cargo nextest run --release -p tiffany-cli scale`.
+    // The relevant figure is that of a release build: `cargo nextest run --release -p tiffany-cli
+    // scale`.
     let runs = if cfg!(debug_assertions) { 2_000 } else { 10_000 };
     for number in 0..runs {
         let mut chain = Chain::new(Uuid::from_random((number as u128) << 96 | 7));
@@ -45,7 +46,7 @@ fn thousands_of_runs_are_listed_at_once() {
     assert_eq!(listed.stdout.lines().count(), runs);
     assert_eq!(listed.stdout.matches("\"state\":\"completed\"").count(), runs);
     println!("ls of {runs} runs: {took:?}");
-    // A build without optimisation, beside other tests.
+    // A debug build is slower, and shares the machine with other tests.
     let limit = if cfg!(debug_assertions) { 10 } else { 1 };
     assert!(took < Duration::from_secs(limit), "{took:?}");
 }
@@ -71,7 +72,7 @@ fn a_long_log_is_streamed() {
     writer.close().unwrap();
     let run = Uuid::from_random(7).to_string();
     let size = std::fs::metadata(home.log().join(format!("wal/{run}.wal"))).unwrap().len();
-    // The program and its buffers, and much less than the log.
+    // The program and its buffers; much less than the log.
     let kilobytes = 60_000;
     assert!(size > kilobytes * 1000, "the log is too short: {size}");
     for rest in ["--json", "--failed"] {
@@ -87,7 +88,7 @@ fn a_long_log_is_streamed() {
         let lines: u64 = ran.stdout.trim().parse().unwrap();
         let expected = match rest {
             "--json" => records,
-            // The headline.
+            // The heading.
             _ => 1,
         };
         assert_eq!(lines, expected, "{rest}");
@@ -121,7 +122,7 @@ fn a_command_about_one_run_opens_no_other_run_s_file() {
         &["log", &name, "--format", "json"],
         &["resume", "--dry-run", &name],
         &["diff", &name, short],
-        // No process has the directory.
+        // No process owns the directory.
         &["ls", "--active", &name],
     ] {
         let ran = kit::finish_within(home.command(&tiffany(), arguments), Duration::from_secs(20));
@@ -130,7 +131,7 @@ fn a_command_about_one_run_opens_no_other_run_s_file() {
         let mut space = [const { MaybeUninit::uninit() }; 4096];
         let mut events = inotify::Reader::new(&opened, &mut space);
         while let Ok(event) = events.next() {
-            // An event without a name is a listing of all files.
+            // An event without a name means that the directory was listed.
             let file = event.file_name().map(|file| file.to_string_lossy().into_owned());
             assert_eq!(file, Some(format!("{name}.wal")), "{arguments:?} opened another file");
         }

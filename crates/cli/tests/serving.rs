@@ -1,5 +1,5 @@
-//! `serve` as a real process: what it says, what it does when it is told to end or is killed, and what it says when it cannot start. What can be asked over
-//! HTTP is tested in `crates/daemon`.
+//! `serve` as a real process: its output, how it stops or is killed, and its errors at the start.
+//! The HTTP API is tested in `crates/daemon`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -21,14 +21,14 @@ fn a_daemon_says_what_there_is_and_ends_when_it_is_told_to() {
     assert!(served.said["functions"].as_array().unwrap().contains(&json!("order")));
     let submit = r#"{"function":"order","id":"o-1","input":"tea"}"#;
     assert_eq!(served.ask("POST", "/api/v1/runs", submit).0, 201);
-    // The command line goes through the socket.
+    // The command line uses the socket.
     let listed = home.run(&["ls", "--json"]).ok();
     assert_eq!(listed.lines()[0]["id"], "o-1");
     served.signal("-TERM");
     assert_eq!(read_line(&mut served.lines)["event"], "ending");
     assert_eq!(read_line(&mut served.lines)["event"], "ended");
     assert_eq!(served.end(), Some(0));
-    // The next one goes on with it; the plain binary has no code for it.
+    // The next daemon continues with it; the plain binary has no code for it.
     let served = Served::start(&home, &orders(), &FREE);
     assert_eq!(served.said["live"], 1);
     served.signal("-INT");
@@ -40,7 +40,7 @@ fn a_daemon_says_what_there_is_and_ends_when_it_is_told_to() {
     );
     let (_, shown) = served.ask("GET", "/api/v1/runs/o-1", "");
     assert_eq!((&shown["state"], &shown["function"]), (&json!("paused"), &json!("order")));
-    // To its log it is live; who has it knows better.
+    // It is live in its log, but the owning process knows that it is paused.
     assert_eq!(home.run(&["ls", "--json"]).ok().lines()[0]["state"], "paused");
     let inspected = home.run(&["resume", "--dry-run", "--json"]);
     let plan = &inspected.lines()[0]["unfinished"][0];
@@ -48,7 +48,7 @@ fn a_daemon_says_what_there_is_and_ends_when_it_is_told_to() {
     assert_eq!(home.run(&["ls", "--state", "live", "--json"]).ok().stdout, "");
     let told = home.run(&["show", "o-1"]).ok().stdout;
     assert!(told.contains("state       paused") && told.contains("TFY0038"), "{told}");
-    // What is said to it waits in the log.
+    // Messages to it wait in the log.
     let message = r#"{"name":"address","message":"here"}"#;
     assert_eq!(served.ask("POST", "/api/v1/runs/o-1/messages", message).0, 204);
 }
@@ -78,7 +78,7 @@ fn a_second_signal_ends_it_at_once() {
     home.wait_for("p", "EffectStart");
     served.signal("-TERM");
     assert_eq!(read_line(&mut served.lines)["event"], "ending");
-    // Nothing new is begun, and looking is no work.
+    // Changes are refused, but read requests still work.
     assert_eq!(
         served.ask("POST", "/api/v1/runs", r#"{"function":"nap","input":1}"#).1["code"],
         "TFY0159"
@@ -98,13 +98,13 @@ fn a_port_and_a_directory_that_somebody_has_are_named_with_who_has_them() {
     let other = Home::new();
     let ran = other.run(&["serve", "--listen", &served.address]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    let who = format!("process {} (orders) has the port", served.child.id());
+    let who = format!("process {} (orders) uses the port", served.child.id());
     assert!(ran.stderr.contains("TFY0155") && ran.stderr.contains(&who), "{ran:?}");
     assert!(!other.log().exists(), "what does not start leaves nothing");
     std::fs::create_dir(other.log()).unwrap();
     assert_eq!(other.run(&["serve", "--listen", &served.address]).code, 1);
     assert_eq!(std::fs::read_dir(other.log()).unwrap().count(), 0);
-    // Whoever has the directory is told first, whatever the port.
+    // The owner of the directory is reported first, whatever the port.
     for address in ["127.0.0.1:0", "localhost:0", &served.address] {
         let ran = home.run(&["serve", "--listen", address]).failed(4, "TFY0101");
         let (pid, url) = (served.child.id(), format!("which serves http://{}", served.address));
@@ -114,7 +114,7 @@ fn a_port_and_a_directory_that_somebody_has_are_named_with_who_has_them() {
     }
     let status = home.run(&["status", "--json"]).ok().lines().remove(0);
     assert_eq!(status["url"], format!("http://{}", served.address));
-    // A socket that a killed process left is no obstacle.
+    // The socket that a killed process left doesn't matter.
     let mut served = served;
     served.child.kill().unwrap();
     served.child.wait().unwrap();
@@ -124,7 +124,7 @@ fn a_port_and_a_directory_that_somebody_has_are_named_with_who_has_them() {
     assert_eq!(home.run(&["ls"]).code, 0);
 }
 
-/// How much processor time a process has used, in clock ticks.
+/// Returns the processor time of a process, in clock ticks.
 fn ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let after = stat.rsplit_once(") ").unwrap().1;
@@ -147,7 +147,7 @@ fn idle_connections_without_a_token_do_not_stop_the_log() {
         std::thread::sleep(Duration::from_millis(100));
         taken > before + 25 && taken == open()
     });
-    // Each run needs a file of its own.
+    // Each run needs its own file, and so a descriptor.
     let used = ticks(pid);
     for run in 0..40 {
         let submit = format!(r#"{{"function":"nap","id":"n-{run}","input":0.01}}"#);
@@ -159,7 +159,7 @@ fn idle_connections_without_a_token_do_not_stop_the_log() {
         assert_eq!(shown["state"], "completed", "{shown}");
     }
     assert!(open() < 256, "{} descriptors", open());
-    // Connections that cannot be taken do not keep it busy: in a second there are 100 ticks.
+    // Connections that cannot be accepted don't use the processor: a second has 100 ticks.
     assert!(ticks(pid) - used < 300, "{} ticks", ticks(pid) - used);
     drop(idle);
     home.until("it can be asked again", || {
@@ -201,7 +201,8 @@ fn a_daemon_with_too_few_descriptors_does_not_start_and_leaves_nothing() {
     assert_eq!(home.run(&["ls"]).code, 0);
 }
 
-/// A library that keeps `fdatasync` of the audit waiting: it says that it was asked, and comes back when it is told to.
+/// A library that delays `fdatasync` of the audit file: it signals the call, and returns when it is
+/// told to.
 const SLOW_DISK: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -250,8 +251,8 @@ fn a_disk_that_takes_long_with_the_audit_keeps_nobody_waiting() {
     assert_eq!(served.end(), Some(0));
 }
 
-/// A daemon whose files can be limited: a write beyond the limit fails instead of ending it. Its audit begins at an
-/// offset that no other file reaches.
+/// A daemon with a limit for the size of files: a write beyond it fails instead of ending the
+/// process. Its audit file starts at an offset that no other file reaches.
 struct Limited {
     home: Home,
     served: Served,
@@ -285,7 +286,7 @@ impl Limited {
         std::fs::metadata(self.home.log().join("audit.jsonl")).unwrap().len()
     }
 
-    /// What the audit says: what was done to what, and the outcome.
+    /// Returns the change, its target and its outcome for each line of the audit file.
     fn lines(&self) -> Vec<(String, String, String)> {
         use std::io::{Seek, SeekFrom};
         let mut file = std::fs::File::open(self.home.log().join("audit.jsonl")).unwrap();
@@ -325,7 +326,7 @@ fn what_the_audit_cannot_take_is_not_done_and_what_was_done_is_not_denied() {
     assert_eq!(daemon.lines(), [line("submit", "o-1", "begun"), line("submit", "o-1", "ok")]);
     let intent = (daemon.length() - begun) / 2 + 8;
 
-    // Not even the intent can be written: nothing is done, by HTTP and through the socket.
+    // Not even the intent can be written: nothing is changed, over HTTP or through the socket.
     daemon.limit(Some(daemon.length() + 10));
     assert_eq!(daemon.submit("o-2"), (503, "TFY0179".into()));
     let refused = daemon.home.run(&["submit", "order", "--id", "o-2", "--input", "\"tea\""]);
@@ -336,7 +337,7 @@ fn what_the_audit_cannot_take_is_not_done_and_what_was_done_is_not_denied() {
     assert_eq!(daemon.ready().0, 200);
     assert_eq!(daemon.lines()[2..], [line("audit_failed", "", "TFY0179")]);
 
-    // The intent can be written and the outcome cannot: the answer is that of the change.
+    // The intent can be written but the outcome cannot: the client gets the answer of the change.
     daemon.limit(Some(daemon.length() + intent));
     assert_eq!(daemon.submit("o-3").0, 201);
     assert!(daemon.is_there("o-3"));
@@ -348,7 +349,8 @@ fn what_the_audit_cannot_take_is_not_done_and_what_was_done_is_not_denied() {
     assert_eq!(daemon.ready().0, 200);
     assert_eq!(daemon.lines()[4..], [line("submit", "o-3", "ok")]);
 
-    // The same through the socket, where the command prints the warning.
+    // The outcome cannot be written for a change through the socket either; the command prints the
+    // warning.
     daemon.limit(Some(daemon.length() + intent));
     let done = daemon.home.run(&["submit", "order", "--id", "o-5", "--input", "\"tea\""]).ok();
     assert!(
@@ -387,14 +389,14 @@ fn who_listens_where_nobody_can_get_in_is_told_so() {
     let served = Served::start(&home, &orders(), &config);
     let warning = served.said["warnings"][0].as_str().unwrap();
     assert!(
-        warning.contains("nobody can get in yet") && warning.contains("token add"),
+        warning.contains("no client has access yet") && warning.contains("token add"),
         "{warning}"
     );
     drop(served);
     home.run(&["token", "add", "ada", "--role", "admin"]).ok();
     let served = Served::start(&home, &orders(), &config);
     assert_eq!(served.said["warnings"], json!([]));
-    // Who may come in is changed as everything else is.
+    // Changes of tokens are audited as well.
     drop(served);
     assert_eq!(home.run(&["token", "add", "ada", "--role", "admin"]).code, 1);
     home.run(&["token", "rm", "ada"]).ok();
@@ -411,7 +413,7 @@ fn who_listens_where_nobody_can_get_in_is_told_so() {
     assert_eq!(told, expected);
 }
 
-/// Follows the activity of all runs, and comes back whenever the line breaks.
+/// Follows the activity of all runs, and reconnects when the connection breaks.
 fn watcher(address: String, is_over: Arc<AtomicBool>, seen: Arc<Mutex<Vec<String>>>) {
     let mut last = String::new();
     while !is_over.load(Ordering::SeqCst) {
@@ -527,7 +529,7 @@ fn what_is_done_while_the_daemon_is_away_is_in_its_audit_too() {
     let told: Vec<(&str, &str)> = by_hand
         .map(|line| (line["did"].as_str().unwrap(), line["outcome"].as_str().unwrap()))
         .collect();
-    // What was refused, too.
+    // Refused requests are recorded too.
     let expected = [("send", "ok"), ("cancel", "ok"), ("remove", "ok"), ("approve", "TFY0181")];
     assert_eq!(told, expected, "{lines:?}");
 }
@@ -540,7 +542,7 @@ fn a_log_that_no_daemon_ever_had_is_given_no_audit() {
     assert!(!home.log().join("audit.jsonl").exists());
 }
 
-/// The program with runs that fail while other tasks of theirs have something to do.
+/// Returns the program with runs that fail while their other tasks are busy.
 fn failing(home: &Home) -> Command {
     let mut command = home.command(&orders(), &["serve", "--json", "--listen", "127.0.0.1:0"]);
     command.env("ORDERS_VERSION", "ends");
@@ -566,7 +568,7 @@ fn a_failed_run_is_told_and_logged() {
     let fields = &line["fields"];
     assert_eq!((&fields["run_id"], &fields["function"]), (&json!("s-1"), &json!("stumble")));
     assert_eq!(fields["code"], "TFY0001");
-    // Nothing else is worth a line, and a cancelled run has not failed.
+    // Nothing else is logged, and a cancelled run has not failed.
     let submit = r#"{"function":"nap","id":"n-1","input":600}"#;
     assert_eq!(served.ask("POST", "/api/v1/runs", submit).0, 201);
     assert_eq!(served.ask("POST", "/api/v1/runs/n-1/cancel", "").0, 204);
@@ -589,21 +591,21 @@ fn a_run_whose_tasks_are_slow_to_end_is_ending() {
     assert_eq!(home.run(&["ls", "--json"]).ok().lines()[0]["state"], "ending");
     assert_eq!(home.run(&["show", "l-1", "--json"]).ok().lines()[0]["state"], "ending");
     assert!(home.run(&["ls", "--active"]).ok().stdout.contains("ending"));
-    // Whoever waits for it is told, although it is not over.
+    // A waiting command reports it, although the run has not ended.
     let waited = home.run(&["submit", "linger", "--id", "l-1", "--input", "\"tired\"", "--wait"]);
     assert!(waited.code != 0 && waited.stderr.contains("tired"), "{waited:?}");
-    // A crash changes nothing.
+    // A crash doesn't change that.
     drop(served);
     let served = Served::by(failing(&home));
     let (_, shown) = served.ask("GET", "/api/v1/runs/l-1", "");
     assert_eq!((&shown["state"], &shown["error"]["message"]), (&json!("ending"), &json!("tired")));
-    // A second cancel ends what is left, and the outcome is what was told.
+    // A second cancel ends the rest, and the outcome stays as reported.
     assert_eq!(served.ask("POST", "/api/v1/runs/l-1/cancel", "").0, 204);
     home.until("its end", || served.ask("GET", "/api/v1/runs/l-1", "").1["state"] == "failed");
     assert_eq!(served.ask("GET", "/api/v1/runs/l-1", "").1["error"]["message"], "tired");
 }
 
-/// A library by which the commit log cannot be written any more once a file is there.
+/// A library that makes writes to the commit log fail once a file exists.
 const BAD_DISK: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -627,7 +629,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at) {
 }
 "#;
 
-/// A daemon whose log cannot be written any more from now on, while its audit can.
+/// A daemon whose log can no longer be written, while its audit file can.
 struct Failing {
     served: Served,
     home: Home,
@@ -661,7 +663,7 @@ impl Failing {
     }
 }
 
-/// After the log has failed, clients see what the log has.
+/// After the log has failed, clients see only what is in the log.
 #[test]
 fn changes_that_were_never_written_are_not_told() {
     let submit = json!({"function": "nap", "id": "new", "input": 0.01}).to_string();
@@ -684,7 +686,7 @@ fn changes_that_were_never_written_are_not_told() {
         assert_eq!(daemon.ask("GET", "/api/v1/runs/new/records", "").0, 404, "after {path}");
         let listed = daemon.ask("GET", "/api/v1/runs", "").1;
         assert_eq!(listed["total"], 2, "after {path}: {listed}");
-        // The last records may not have come into the run's file before the log failed.
+        // The last records may not have reached the run's file before the log failed.
         for run in ["done", "asks"] {
             let (status, told) = daemon.ask("GET", &format!("/api/v1/runs/{run}/records"), "");
             match status {
@@ -698,7 +700,7 @@ fn changes_that_were_never_written_are_not_told() {
     }
 }
 
-/// Only requests that change something wait for the audit.
+/// Only requests that change something wait for the audit file.
 #[test]
 fn an_audit_that_cannot_be_written_yet_keeps_nobody_else_waiting() {
     let home = Home::new();
@@ -719,7 +721,7 @@ fn an_audit_that_cannot_be_written_yet_keeps_nobody_else_waiting() {
     let arguments = ["submit", "nap", "--id", "s", "--input", "0.01"];
     let command = home.command(&tiffany(), &arguments).stdout(Stdio::null()).spawn().unwrap();
     let mut command = kit::Holder(command);
-    // All of them are where they wait.
+    // By now all of them are waiting.
     std::thread::sleep(Duration::from_millis(300));
     let begun = Instant::now();
     assert_eq!(served.ask("GET", "/api/v1/runs", "").1["total"], 0);
@@ -737,7 +739,7 @@ fn an_audit_that_cannot_be_written_yet_keeps_nobody_else_waiting() {
     assert_eq!(served.ask("GET", "/api/v1/runs", "").1["total"], 5);
 }
 
-/// While a step has taken every descriptor, clients get an error that asks them to try again.
+/// While a step holds every descriptor, clients get an error that asks them to retry.
 #[test]
 fn a_step_that_takes_all_descriptors_does_not_make_http_hang() {
     let home = Home::new();
@@ -753,7 +755,7 @@ fn a_step_that_takes_all_descriptors_does_not_make_http_hang() {
     home.until("descriptors are left", || {
         std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() >= 256
     });
-    // A descriptor that is closed is free for a moment, so some requests are answered all the same.
+    // A closed descriptor is free for a moment, so some requests succeed.
     let refused = std::cell::Cell::new(0);
     home.until("requests are answered while no descriptor is left", || {
         let begun = Instant::now();
@@ -770,7 +772,7 @@ fn a_step_that_takes_all_descriptors_does_not_make_http_hang() {
     });
 }
 
-/// A library by which no thread can be started while a file is there.
+/// A library that prevents new threads while a file exists.
 const NO_THREADS: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

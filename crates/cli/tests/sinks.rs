@@ -1,5 +1,6 @@
-//! A daemon that gives its activity on, as a real process with a configuration, to real servers that are not there at first, come, are killed and come again: runs go on,
-//! nobody waits, and what was told meanwhile arrives.
+//! A daemon in a real process that forwards its activity to real servers, which are missing at
+//! first, start, are killed and restart: runs continue, nothing waits, and the events in between
+//! arrive.
 
 #[path = "../../daemon/tests/sinks/server.rs"]
 mod server;
@@ -12,7 +13,7 @@ use crate::kit::served::Served;
 use crate::kit::{Home, orders};
 use server::{LIMIT, SECRET, Server};
 
-/// A daemon with this section in its configuration, and its log.
+/// Starts a daemon with this section in its configuration, and returns its log too.
 fn serve(home: &Home, sink: &str) -> Served {
     let config =
         format!("listen = '127.0.0.1:0'\nnode = 'blade-1'\n[log]\nlevel = 'warn'\n{sink}\n");
@@ -20,7 +21,7 @@ fn serve(home: &Home, sink: &str) -> Served {
     Served::start(home, &orders(), &["--config", "tiffany.toml"])
 }
 
-/// Starts a run, and waits for its end: whatever a sink does, that does not take long.
+/// Starts a run and waits until it ends, which no sink may delay.
 fn work(served: &Served, id: &str) {
     let begun = Instant::now();
     let body = format!("{{\"function\":\"echo\",\"id\":\"{id}\",\"input\":\"{id}\"}}");
@@ -31,7 +32,7 @@ fn work(served: &Served, id: &str) {
     assert_eq!(served.ask("GET", "/readyz", "").0, 200);
 }
 
-/// A number that Prometheus would be told.
+/// Returns a value from the Prometheus metrics.
 fn metric(served: &Served, name: &str) -> f64 {
     let mut line = TcpStream::connect(&served.address).unwrap();
     line.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
@@ -51,14 +52,15 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Everything in the stream of all runs, as the server tells it; nothing, while it reads what it had before it was killed.
+/// Returns everything in the stream of all runs; nothing while the server loads its data after a
+/// restart.
 fn in_redis(server: &Server) -> String {
     let mut line = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     write!(line, "AUTH {SECRET}\r\nXRANGE tiffany - +\r\nPING\r\n").unwrap();
     line.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut text = Vec::new();
     while !text.ends_with(b"+PONG\r\n") {
-        // It knows who asks before it knows anything else.
+        // The server reports that it is loading before it answers anything else.
         if text.windows(8).any(|part| part == b"-LOADING") {
             return String::new();
         }
@@ -91,7 +93,7 @@ fn redis_may_come_and_go() {
     until("it is not noticed", || metric(&served, "tiffany_sink_failures_total") > 0.0);
     assert_eq!(metric(&served, "tiffany_sink_connected"), 0.0);
     server.run();
-    // What happened before it came is told too.
+    // Events from before the server started arrive too.
     until("nothing arrives", || in_redis(&server).contains("\"before\""));
     work(&served, "between");
     until("it does not arrive", || in_redis(&server).contains("\"between\""));
@@ -103,13 +105,13 @@ fn redis_may_come_and_go() {
     until("something is missing", || all.iter().all(|id| in_redis(&server).contains(id)));
     assert_eq!(metric(&served, "tiffany_sink_connected"), 1.0);
     assert_eq!(metric(&served, "tiffany_sink_lost_total"), 0.0);
-    // Nobody there: the end does not wait for long either.
+    // Without a server, shutting down is quick as well.
     server.kill();
     work(&served, "last");
     ends_well(served);
 }
 
-/// Reads what is published from now on.
+/// Receives messages that are published from now on.
 struct Subscriber(TcpStream, String);
 
 impl Subscriber {

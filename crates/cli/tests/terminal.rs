@@ -1,5 +1,5 @@
-//! The threat: text from a log moves somebody's terminal; colours where nobody can see them; lines that do not fit. In
-//! a terminal, and in a pipe.
+//! The threat: text from a log controls a user's terminal; colours appear where they cannot be
+//! seen; lines don't fit. In a terminal, and in a pipe.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use crate::kit::{Holder, Home, LIMIT, orders, tiffany};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// A terminal: the end a person sits at, and the end for the program.
+/// Opens a terminal: the user's end, and the program's end.
 fn terminal(columns: u16) -> (File, OwnedFd) {
     let seat = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&seat).unwrap();
@@ -23,18 +23,18 @@ fn terminal(columns: u16) -> (File, OwnedFd) {
     (File::from(seat), file.into())
 }
 
-/// What a command shows in a terminal of this width.
+/// Returns what a command displays in a terminal of this width.
 fn shown(mut command: Command, columns: u16) -> String {
     let (mut seat, program) = terminal(columns);
     command.stdout(program.try_clone().unwrap()).stderr(program);
     let child = command.spawn().unwrap();
-    // The program's end must be open in the child alone, or the terminal never ends.
+    // Only the child may keep the program's end open, or the terminal never closes.
     drop(command);
     let mut holder = Holder(child);
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let mut piece = [0; 4096];
-        // The end of a terminal is an error.
+        // A closed terminal is reported as an error.
         while let Ok(count @ 1..) = seat.read(&mut piece) {
             bytes.extend_from_slice(&piece[..count]);
         }
@@ -48,7 +48,7 @@ fn shown(mut command: Command, columns: u16) -> String {
     reader.join().unwrap()
 }
 
-/// Text without its colours.
+/// Removes the colours from a text.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -88,7 +88,7 @@ fn a_terminal_gets_colours_and_lines_that_fit() {
             }
         }
     }
-    // Where there is little room, a moment is short, and not cut.
+    // In a narrow terminal, times are short and not cut.
     let listed = plain(&shown(home.command(&tiffany(), &["ls"]), 80));
     assert!(listed.contains("live, no process") && listed.contains("11-16 04:14"), "{listed}");
     let narrow = plain(&shown(home.command(&tiffany(), &["log", "toast"]), 80));
@@ -113,7 +113,7 @@ fn what_went_wrong_is_read_to_its_end_in_a_narrow_terminal() {
             let width = line.trim_end_matches('\r').chars().count();
             assert!(width <= 50, "{arguments:?}: {width} {line}");
         }
-        // Each error once in the head and once with the task.
+        // Each error appears once in the head and once with the task.
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words.matches("toast is on fire, in `light` at").count(), 2, "{text}");
         assert_eq!(words.matches("[TFY0001]").count(), 2, "{text}");
@@ -190,7 +190,7 @@ fn nothing_from_a_log_is_obeyed() {
         let text = plain(&shown(home.command(&tiffany(), arguments), 200));
         harmless(&text.replace('\r', ""));
     }
-    // What is escaped is there all the same.
+    // The escaped text is still shown.
     assert!(home.run(&["ls"]).stdout.contains("evil \\u{1b}[31m"));
     let shown = home.run(&["show", id, "--json"]).ok().lines().remove(0);
     assert_eq!(shown["id"], id);
@@ -235,7 +235,7 @@ fn an_output_that_cannot_be_written_is_an_error() {
     assert!(told.starts_with("error[TFY0068]: cannot write the output"), "{told}");
 }
 
-/// What is seen in a terminal, by somebody who types when something is there.
+/// A user at a terminal, who types when something is displayed.
 struct Seat {
     file: File,
     seen: std::sync::Arc<std::sync::Mutex<String>>,
@@ -263,7 +263,7 @@ impl Seat {
         (holder, Seat { file, seen, reader })
     }
 
-    /// Waits until this was shown.
+    /// Waits until this was displayed.
     fn until(&self, what: &str) {
         let begun = Instant::now();
         while !self.seen.lock().unwrap().contains(what) {
@@ -277,7 +277,7 @@ impl Seat {
         self.file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
-    /// All that was shown, and the exit code.
+    /// Returns everything that was displayed, and the exit code.
     fn end(self, mut holder: Holder) -> (String, i32) {
         let begun = Instant::now();
         let status = loop {
@@ -305,7 +305,7 @@ fn who_watches_in_a_terminal_sees_a_tree_that_moves_in_its_place_and_is_asked() 
     seat.until("`reader`  ██████░░░░░░░░░░░░░░ 1/3 pages; receive_message `turn`");
     home.run(&["send", "book", "turn", "1"]).ok();
     seat.until("█████████████░░░░░░░ 2/3 pages");
-    // The process is killed, and another one goes on with the run.
+    // The process is killed, and another one continues with the run.
     holder.kill();
     let _holder = home.hold("read", "book", "3", "");
     home.until("nobody reads", || {
@@ -345,7 +345,7 @@ fn who_sits_at_the_terminal_is_asked_and_may_say_why() {
     let answer = &shown["decisions"][0]["answer"];
     assert_eq!((&answer["choice"], &answer["why"]), (&"half".into(), &"it was half full".into()));
 
-    // Somebody else may be faster; and who wants to can leave it to them.
+    // Another answer may come first, and a command may leave questions to others.
     let _holder = home.hold("nap", "holder", "600", "");
     home.until("nobody has it", || {
         home.run(&["ls", "--active", "--json"]).stdout.contains("\"holder\"")

@@ -1,18 +1,19 @@
-//! `watch` without a run in a real terminal: tmux, with 80 columns and 24 lines, against a process that has runs, and on a log that nobody has.
+//! `watch` without a run in a real terminal: tmux, with 80 columns and 24 lines, with a process
+//! that has runs, and on a log without an owner.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::kit::{Home, orders, served::Served, tiffany};
 
-/// So long something may take until it is on the screen.
+/// How long a change may take to appear on the screen.
 const SCREEN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A terminal of its own server, which ends with it.
+/// A terminal with its own tmux server, which ends with it.
 struct Terminal(String);
 
 impl Terminal {
-    /// One in which this is typed.
+    /// Opens a terminal in which this command runs.
     fn open(home: &Home, command: &Command) -> Terminal {
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -20,7 +21,7 @@ impl Terminal {
         let mut words = vec![command.get_program().to_string_lossy().into_owned()];
         words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
         let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-        // What is left on the screen afterwards can be seen.
+        // The sleep keeps the final screen visible.
         let line = format!("{}; echo \"left with $?\"; sleep 60", quoted.join(" "));
         let mut tmux = terminal.tmux();
         tmux.args(["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", &line]);
@@ -79,13 +80,13 @@ fn runs_tasks_and_records_are_seen_and_a_run_is_cancelled() {
     assert!(screen.lines().last().unwrap().contains("cancel"), "the keys are in sight:\n{screen}");
 
     terminal.press(&["/"]);
-    // Letters, and not the key of that name.
+    // The keys `home` as four letters, not the Home key.
     terminal.press(&["-l", "home"]);
     terminal.press(&["Enter"]);
     terminal.sees(&["1 of 1: all runs, with `home`"]);
     terminal.press(&["Enter"]);
     terminal.sees(&["sleeper", "… waiting", "lost"]);
-    // The fourth task sleeps; its stack is that of a replay, in this program, which has the code.
+    // The fourth task sleeps; its stack comes from a replay in this program, which has the code.
     terminal.press(&["Down", "Down", "Down", "Enter"]);
     terminal.sees(&["task ", "RECORD", "TaskYield"]);
     terminal.press(&["t"]);
@@ -116,7 +117,7 @@ fn runs_tasks_and_records_are_seen_and_a_run_is_cancelled() {
 fn a_log_that_nobody_has_is_seen_too_and_a_pipe_is_refused() {
     let home = Home::golden();
     let terminal = Terminal::open(&home, &home.command(&tiffany(), &["watch"]));
-    terminal.sees(&["no process has it", "order-17", "evil \\u{1b}[31m"]);
+    terminal.sees(&["no process owns the directory", "order-17", "evil \\u{1b}[31m"]);
     terminal.press(&["?"]);
     terminal.sees(&["Any key closes this."]);
     terminal.press(&["x", "q"]);

@@ -1,10 +1,11 @@
-//! The threat: `replay --ahead` says that a run would wait, and it goes on; or it does not say what it would wait for.
+//! The threat: `replay --ahead` reports that a run would wait although it would continue, or
+//! doesn't report what it would wait for.
 
 use std::process::Command;
 
 use crate::kit::Home;
 
-/// What it prints after the calls that are as they were.
+/// Returns what it prints after the unchanged calls.
 fn tried(home: &Home, id: &str) -> Vec<String> {
     let printed = home.orders(&["replay", "--ahead", id]).ok().stdout;
     printed.lines().skip(2).map(str::to_owned).collect()
@@ -30,7 +31,7 @@ fn a_sleep_that_is_over_goes_on() {
 #[test]
 fn a_step_that_was_cut_off_is_done_again() {
     let home = Home::new();
-    // Who opens this for writing waits for somebody who reads.
+    // Opening this for writing blocks until there is a reader.
     let pipe = home.0.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let holder = home.hold("touch", "t", &format!("{:?}", pipe.to_str().unwrap()), "60");

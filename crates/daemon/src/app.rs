@@ -1,4 +1,5 @@
-//! What all handlers share: the way to the runtime, where the daemon is in its life, who may come in, and what is limited. It knows no route.
+//! State that all handlers share: the handle to the runtime, the phase of the daemon, access and
+//! limits. It doesn't know the routes.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -24,25 +25,25 @@ use crate::limits::Limits;
 use crate::run_indexes::RunIndexes;
 use crate::stuck::Stuck;
 
-/// How often it is looked whether a turn keeps the loop, while an answer is waited for.
+/// How often the daemon checks, while it waits for an answer, whether a long turn blocks the loop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The code for an answer that took too long.
+/// The error code of an answer that took too long.
 const NO_ANSWER: &str = "TFY0160";
 
-/// Where the daemon is in its life.
+/// A phase in the life of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// Runs are being brought back.
+    /// Runs are being resumed.
     Starting,
     Ready,
-    /// Nothing new is begun.
+    /// Changes are refused.
     Draining,
-    /// Streams come to their end.
+    /// Streams are being closed.
     Closing,
 }
 
-/// What all handlers share.
+/// State that all handlers share.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Inner>);
 
@@ -50,26 +51,26 @@ pub(crate) struct Inner {
     runtime: OnceLock<RuntimeHandle>,
     phase: watch::Sender<Phase>,
     pub(crate) dir: PathBuf,
-    /// When the daemon began, RFC 3339.
+    /// When the daemon started, in RFC 3339.
     pub(crate) started: String,
     pub(crate) limits: Limits,
     pub(crate) gate: Gate,
     pub(crate) audit: Arc<Audit>,
     pub(crate) relaunch: Relaunch,
-    /// What is taken out of what it says.
+    /// The redaction rules for everything that is sent.
     pub(crate) rules: Redactions,
     waiting: Semaphore,
     streams: Arc<Semaphore>,
     pub(crate) children: Arc<Semaphore>,
-    /// Says that the file of the tokens has changed.
+    /// Signals that the file of the tokens has changed.
     pub(crate) token_changes: watch::Sender<()>,
-    /// How many requests are under way that change something.
+    /// The number of requests in progress that change something.
     changes: watch::Sender<usize>,
-    /// Events as text.
+    /// Events as WebSocket messages.
     pub(crate) texts: Texts,
-    /// The runs that were looked at last.
+    /// The indexes of the runs that were viewed last.
     pub(crate) run_indexes: RunIndexes,
-    /// What tasks have waited for for long.
+    /// The cached waits of long-waiting tasks.
     pub(crate) stuck: Stuck,
 }
 
@@ -110,13 +111,13 @@ impl App {
         }))
     }
 
-    /// The runs are back.
+    /// Enters the ready phase, once the runs are resumed.
     pub(crate) fn ready(&self, runtime: RuntimeHandle) {
         drop(self.runtime.set(runtime));
         self.become_phase(Phase::Ready);
     }
 
-    /// Enters a phase, unless a later one has begun.
+    /// Enters a phase, unless a later one was entered.
     pub(crate) fn become_phase(&self, phase: Phase) {
         self.phase.send_if_modified(|now| {
             let is_later = phase > *now;
@@ -125,7 +126,8 @@ impl App {
         });
     }
 
-    /// Refuses all changes from now on, also those that wait for the loop. Any thread may call it.
+    /// Refuses all changes from now on, also those that wait for the loop. It can be called from
+    /// any thread.
     pub(crate) fn begin_nothing_new(&self) {
         self.become_phase(Phase::Draining);
         if let Some(runtime) = self.runtime.get() {
@@ -138,29 +140,30 @@ impl App {
         *self.phase.borrow()
     }
 
-    /// Comes back when the daemon closes its streams.
+    /// Waits until the daemon closes its streams.
     pub(crate) async fn closing(&self) {
         let mut phase = self.phase.subscribe();
-        // The sender lives as long as this does.
+        // The sender is never dropped before this ends.
         drop(phase.wait_for(|phase| *phase == Phase::Closing).await);
     }
 
-    /// Something is changed for as long as this lives.
+    /// Counts a change as in progress until the returned guard is dropped.
     pub(crate) fn change(&self) -> Change {
         self.changes.send_modify(|count| *count += 1);
         Change(self.clone())
     }
 
-    /// Comes back when nothing is being changed.
+    /// Waits until no change is in progress.
     pub(crate) async fn unchanging(&self) {
         drop(self.changes.subscribe().wait_for(|count| *count == 0).await);
     }
 
     pub(crate) fn runtime(&self) -> Result<&RuntimeHandle, Problem> {
-        self.runtime.get().ok_or_else(|| DaemonError::NotNow("is bringing its runs back").into())
+        self.runtime.get().ok_or_else(|| DaemonError::NotNow("is resuming its runs").into())
     }
 
-    /// Asks the runtime, without a thread. What changes something is in the audit before it is asked.
+    /// Sends a request to the runtime and waits without blocking a thread. The intent of a change
+    /// is in the audit file first.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answer, Problem> {
         let runtime = self.runtime()?;
         let busy = |_| DaemonError::Busy(Crowd::Requests, self.limits.waiting);
@@ -172,7 +175,7 @@ impl App {
         runtime.ask(request, move |answer| drop(tell.send(answer)));
         let patience = self.limits.answer_time;
         match tokio::time::timeout(patience, told).await {
-            // The loop had not begun it when the daemon was told to end.
+            // The daemon was told to end before the loop began this request.
             Ok(Ok(Err(error)))
                 if error.kind() == ErrorKind::Unreachable && self.phase() >= Phase::Draining =>
             {
@@ -187,19 +190,19 @@ impl App {
         }
     }
 
-    /// The turn that keeps the loop from everything else, if there is one. The loop is not asked.
+    /// Returns the turn that blocks the loop, if there is one, without asking the loop.
     pub(crate) fn turn_that_is_kept(&self) -> Option<LongTurn> {
         self.runtime.get()?.long_turns().pop().filter(|turn| !turn.is_over)
     }
 
-    /// Comes back when a turn keeps the loop.
+    /// Waits until a turn blocks the loop.
     pub(crate) async fn turn_is_kept(&self) {
         while self.turn_that_is_kept().is_none() {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// The run that is called so.
+    /// Resolves the name of a run to its UUID.
     pub(crate) async fn find(&self, name: &str) -> Result<Uuid, Problem> {
         if let Some(bad) = name.chars().find(|c| c.is_control()) {
             let message = format!("the name of a run has no {bad:?} in it");
@@ -211,7 +214,7 @@ impl App {
         }
     }
 
-    /// How far the log of a run is written. An error if nothing is left of it.
+    /// Returns the last durable record of a run. Returns an error if the run was removed entirely.
     pub(crate) async fn recorded(&self, run: Uuid) -> Result<Recorded, Problem> {
         match self.ask(Request::Recorded { run }).await? {
             Answer::Recorded { generation, seq } => Ok(Recorded { run, generation, seq }),
@@ -219,7 +222,7 @@ impl App {
         }
     }
 
-    /// Asks the run_index of a run, when that has all that was recorded.
+    /// Queries the index of a run once that has read all recorded lines.
     pub(crate) async fn ask_run_index<T: Send + 'static>(
         &self,
         recorded: Recorded,
@@ -229,11 +232,12 @@ impl App {
             Err(problem) if problem.code == NO_ANSWER => problem,
             answer => return answer,
         };
-        // A log that has failed brings nothing to the files any more.
+        // After the log has failed, no more records reach the files.
         Err(self.ask(Request::Health).await.err().unwrap_or(late))
     }
 
-    /// The run that something is done to. Only its whole name will do: an id that is not there may be the beginning of the UUID of another one.
+    /// Resolves the name of a run that is about to be changed. Prefixes of a UUID are refused: an
+    /// unknown id could be the prefix of another run's UUID.
     pub(crate) async fn find_whole(&self, name: &str) -> Result<Uuid, Problem> {
         let run = self.find(name).await?;
         if Uuid::parse(name) == Some(run) || run_id(name) == run {
@@ -241,12 +245,12 @@ impl App {
         }
         let name: String = name.chars().take(100).collect();
         let message = format!(
-            "there is no run `{name}`; it is the beginning of {run}, and what is changed is named as a whole"
+            "there is no run `{name}`; it is the beginning of {run}, and changes need the whole name"
         );
         Err(TaskError::new(ErrorKind::NoSuchRun, message).into())
     }
 
-    /// A place among the streams.
+    /// Reserves one of the limited number of streams.
     pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, Problem> {
         if self.phase() == Phase::Closing {
             return Err(DaemonError::NotNow("is ending").into());
@@ -263,17 +267,17 @@ fn now() -> String {
     Stamp::from_unix_nanos(nanos).as_str().to_owned()
 }
 
-/// How long a stream that has to end may say so before its connection is closed.
+/// How long a stream that has to end may take to send its reason before its connection is closed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A client of a stream, for as long as it may be told things.
+/// The client of a stream, while it has access.
 #[derive(Clone)]
 pub(crate) struct Guest {
     has_to_go: watch::Receiver<bool>,
 }
 
 impl Guest {
-    /// Why clients whose token is removed have to go.
+    /// The reason sent to clients whose token was removed.
     pub(crate) const WHY: &str = "the token is not good any more [TFY0171]";
 
     pub(crate) fn new(app: &App, who: Who, peer: &Peer) -> Guest {
@@ -288,21 +292,21 @@ impl Guest {
         *self.has_to_go.borrow()
     }
 
-    /// Comes back when the client has to go.
+    /// Waits until the client has lost its access.
     pub(crate) async fn gone(&mut self) {
         if self.has_to_go.wait_for(|has_to| *has_to).await.is_err() {
-            // Nobody needs to look after it.
+            // This client needs no checks.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Sees to it that a stream ends when its token is not good any more, whether its client reads or not.
+/// Ends a stream when its token is no longer valid, even if the client doesn't read.
 async fn look_after(app: App, who: Who, cut: Arc<Notify>, tell: watch::Sender<bool>) {
     let mut changes = app.token_changes.subscribe();
     while app.gate.still_knows(&who).is_ok() {
         tokio::select! {
-            // A token may expire without a change.
+            // A token can expire without a change to the file.
             () = tokio::time::sleep(app.limits.ping) => {}
             _ = changes.changed() => {}
             () = tell.closed() => return,
@@ -313,7 +317,8 @@ async fn look_after(app: App, who: Who, cut: Arc<Notify>, tell: watch::Sender<bo
     cut.notify_one();
 }
 
-/// The last record of a run that a client may have been told of. Requests that read the run's file wait for it.
+/// The last record of a run that clients may rely on. Requests that read the run's file wait until
+/// it is there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recorded {
     pub(crate) run: Uuid,
@@ -321,7 +326,7 @@ pub(crate) struct Recorded {
     pub(crate) seq: u64,
 }
 
-/// Something that is being changed.
+/// A change in progress, counted until it is dropped.
 pub(crate) struct Change(App);
 
 impl Drop for Change {
@@ -330,7 +335,7 @@ impl Drop for Change {
     }
 }
 
-/// The runtime answered something else than was asked.
+/// Returns the error for an answer of the runtime that doesn't fit the request.
 pub(crate) fn unexpected(answer: &Answer) -> Problem {
     DaemonError::Start(format!("an answer that does not fit: {answer:?}")).into()
 }

@@ -1,7 +1,8 @@
-//! The audit: what was changed, by whom, and the outcome. A file of JSON lines beside the log. A change has
-//! two lines: its intent, written before anything is done, and its outcome, written before the answer leaves.
-//! Each line carries a checksum over itself and the line before it, as the log's do, so that a line that was
-//! changed or removed is found. This file knows nothing of what is done.
+//! The audit file beside the log: what was changed, by whom, and with which outcome, as JSON lines.
+//! A change has two lines: its intent, written before anything is done, and its outcome, written
+//! before the answer is sent. Each line has a checksum over itself and the line before it, as in
+//! the log, so that a changed or removed line is detected. This file doesn't depend on what is
+//! changed.
 
 mod lines;
 
@@ -26,28 +27,31 @@ use lines::{line, parse};
 /// The name of the file in a log directory.
 pub const AUDIT: &str = "audit.jsonl";
 
-/// Something that was asked for and changes something, and what came of it.
+/// An entry of the audit file: a request for a change, and its outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Who asked.
+    /// The name of the client.
     pub who: String,
-    /// Their role then.
+    /// The client's role at the time.
     pub role: String,
-    /// How that was known: `token:ID`, `certificate`, `loopback`, `uid:NUMBER`, or `nothing` if it was not.
+    /// How the client was identified: `token:ID`, `certificate`, `loopback`, `uid:NUMBER`, or
+    /// `nothing` if it was not.
     pub by: String,
-    /// Where they asked from.
+    /// The address that the request came from.
     pub from: String,
-    /// What was asked for: a word.
+    /// A word for the requested change.
     pub did: String,
-    /// What it was done to: a run, a promise, an approval.
+    /// The target of the change: a run, a promise, an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// `begun` in the line of an intent; afterwards `ok`, or the code of an error.
     pub outcome: String,
-    /// Joins the intent of a change with its outcome. A refusal that never began has none.
+    /// Joins the intent of a change with its outcome. Empty for a request that was refused before
+    /// any intent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// So many others whom nobody knew were refused since the last of them that has a line.
+    /// The number of refused unknown clients that got no line of their own since the previous such
+    /// line.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: u64,
 }
@@ -61,12 +65,12 @@ pub const BEGUN: &str = "begun";
 /// The outcome of a change that was made.
 const OK: &str = "ok";
 
-/// A change whose intent is in the file, and whose outcome is not yet.
+/// A change whose intent is recorded, and whose outcome is not yet.
 #[derive(Clone, Debug)]
 #[must_use = "its outcome must be written, or the audit shows a change that was cut off"]
 pub struct Intent(Entry);
 
-/// The file, while it is written to.
+/// The audit file, open for writing.
 #[derive(Debug)]
 pub struct Audit {
     path: PathBuf,
@@ -85,26 +89,26 @@ struct Open {
     last: u32,
     /// How long the file is.
     length: u64,
-    /// Up to where the disk has room for it.
+    /// The offset up to which disk space is reserved.
     room_until: u64,
     /// Whether something was written that may not be on the disk yet.
     is_dirty: bool,
-    /// Whether it is being brought there: a write may have to wait for that.
+    /// Whether the file is being synced: a write may have to wait for that.
     is_syncing: bool,
-    /// Whether another process that writes is waited for.
+    /// Whether the file waits for another process that writes to it.
     waits: bool,
 }
 
-/// So much room is kept ahead, so that what was done can always be written down, on a full disk too.
+/// How much disk space is reserved ahead, so that outcomes can be recorded even on a full disk.
 const ROOM: u64 = 256 << 10;
-/// With less than this nothing is done any more.
+/// With less reserved space than this, changes are refused.
 const LEAST_ROOM: u64 = 64 << 10;
-/// Of the name of something so many letters are written down.
+/// The most letters of a target's name that are recorded.
 const MAX_NAME_CHARS: usize = 10_000;
 const MAX_STRANGER_NAME_CHARS: usize = 200;
 
 impl Audit {
-    /// The file of a log directory. It is made if there is none.
+    /// Opens the audit file of a log directory; creates it if there is none.
     pub fn at(dir: &Path) -> Result<Audit, AuthError> {
         let path = dir.join(AUDIT);
         let open = Open::at(&path).map_err(|error| failed(&path, &error))?;
@@ -112,24 +116,27 @@ impl Audit {
         Ok(Audit { path, open: Mutex::new(open), behind, strangers })
     }
 
-    /// An error while the audit cannot be written: nothing may be changed then. Outcomes that could not be
-    /// written earlier are written now. A file that was moved away is replaced by a new one.
+    /// Returns an error while the audit file cannot be written: nothing may be changed then.
+    /// Outcomes that could not be written earlier are written now. A file that was moved away is
+    /// replaced by a new one.
     pub fn check(&self) -> Result<(), AuthError> {
         self.waiting(|behind, open| open.refresh(&self.path, behind))
     }
 
-    /// Writes that something is about to be changed. After an error it must not be done.
+    /// Records the intent of a change. After an error the change must not be made.
     pub fn begin(&self, entry: &Entry) -> Result<Intent, AuthError> {
         self.waiting(|behind, open| open.begin(&self.path, behind, entry))
     }
 
-    /// The same, if that needs no waiting: neither for another process, nor for the disk. `None`: nothing was written.
+    /// Does what [`begin`](Audit::begin) does, if it can do so without waiting for another process
+    /// or for the disk. Otherwise it returns `None`, and nothing was written.
     pub(crate) fn begin_at_once(&self, entry: &Entry) -> Option<Result<Intent, AuthError>> {
         self.at_once(|behind, open| open.begin(&self.path, behind, entry))
     }
 
-    /// Writes the outcome of a change: `ok`, or the code of an error. If that fails, the outcome is kept and
-    /// written before the next change begins; the error says that the change was made, if it was.
+    /// Writes the outcome of a change: `ok`, or the code of an error. If that fails, the outcome is
+    /// kept and written before the next change begins; the error says that the change was made, if
+    /// it was.
     pub fn finish(&self, Intent(intent): Intent, outcome: &str) -> Result<(), AuthError> {
         let written = self.waiting(|behind, open| {
             behind.push(clean(&Entry { outcome: outcome.into(), ..intent }));
@@ -138,7 +145,8 @@ impl Audit {
         of_change(outcome, written)
     }
 
-    /// The same, if that needs no waiting. `None`: nothing was written or kept.
+    /// Does what [`finish`](Audit::finish) does, if it can do so without waiting. Otherwise it
+    /// returns `None`, and nothing was written or kept.
     pub(crate) fn finish_at_once(
         &self,
         Intent(intent): &Intent,
@@ -155,13 +163,15 @@ impl Audit {
         written.map(|written| of_change(outcome, written))
     }
 
-    /// Writes one line without what is to be [redacted](tiffany::redact). When this returns, the system has it, and a crash of this process
-    /// takes nothing away; [`sync`](Audit::sync) brings it to the disk. Several processes may write.
+    /// Writes one line, [redacted](tiffany::redact). When this returns, the operating system has
+    /// the line, and a crash of this process doesn't lose it; [`sync`](Audit::sync) makes it
+    /// durable. Several processes may write.
     pub fn write(&self, entry: &Entry) -> Result<(), AuthError> {
         self.waiting(|_, open| open.write(&clean(entry)))
     }
 
-    /// Writes down that somebody whom nobody knows was refused. Whoever does that again and again must not fill the disk: then most are only counted.
+    /// Records that an unknown client was refused. Repeated refusals must not fill the disk, so
+    /// most of them are only counted.
     pub fn write_stranger(&self, entry: &Entry) -> Result<(), AuthError> {
         let left_out = {
             let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,7 +187,7 @@ impl Audit {
         }
     }
 
-    /// Does something with the file, however long it takes to have it.
+    /// Runs an action on the file, however long it takes to lock it.
     fn waiting<T>(
         &self,
         act: impl FnOnce(&mut Vec<Entry>, &mut Open) -> io::Result<T>,
@@ -188,7 +198,7 @@ impl Audit {
         act(&mut behind, &mut open).map_err(|error| failed(&self.path, &error))
     }
 
-    /// Does something with the file, if nobody has it who could take long.
+    /// Runs an action on the file, unless another thread may hold it for long.
     fn at_once<T>(
         &self,
         act: impl FnOnce(&mut Vec<Entry>, &mut Open) -> io::Result<T>,
@@ -205,7 +215,7 @@ impl Audit {
         }
     }
 
-    /// Brings what was written to the disk.
+    /// Syncs what was written to disk.
     pub fn sync(&self) -> Result<(), AuthError> {
         let open = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let file = {
@@ -216,7 +226,7 @@ impl Audit {
             open.is_syncing = true;
             Arc::clone(&open.file)
         };
-        // A disk can take long, and nobody waits for it meanwhile.
+        // Syncing can take long, so the lock is not held meanwhile.
         let synced = file.sync_data();
         let mut open = open();
         open.is_syncing = false;
@@ -227,9 +237,9 @@ impl Audit {
     }
 }
 
-/// The lock of something that is held for a moment only, unless it is held for long.
+/// Locks a mutex that is usually held for a moment; returns `None` if it is held for longer.
 fn lock_soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    // Some microseconds, which is what a line takes, and less than a hop to another thread.
+    // Some microseconds: about the time to write a line, and less than a switch to another thread.
     const TRIES: usize = 1000;
     (0..TRIES).find_map(|_| match lock.try_lock() {
         Ok(guard) => Some(guard),
@@ -241,40 +251,40 @@ fn lock_soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     })
 }
 
-/// Whether something was not done because it would have to wait.
+/// Whether a call failed because it would have to wait.
 fn would_wait(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// What came of writing an outcome.
+/// Returns the result of writing an outcome.
 fn of_change(outcome: &str, written: Result<(), AuthError>) -> Result<(), AuthError> {
     match outcome {
         OK => written.map_err(AuthError::after_the_change),
-        // Nothing was changed, and nothing is until the audit can be written.
+        // Nothing was changed, and nothing can be until the audit file can be written.
         _ => written,
     }
 }
 
 impl Intent {
-    /// The same change, done to something else than was intended.
+    /// Returns the intent with another target.
     pub fn done_to(self, to: String) -> Intent {
         Intent(Entry { to: Some(to), ..self.0 })
     }
 }
 
-/// An entry without secrets, and of bounded length.
+/// Redacts an entry, and limits its length.
 fn clean(entry: &Entry) -> Entry {
     let to =
         entry.to.as_deref().map(redact::clean).map(|to| to.chars().take(MAX_NAME_CHARS).collect());
     Entry { to, ..entry.clone() }
 }
 
-/// A name that no other change has.
+/// Returns a random name for a change.
 fn draw_name() -> io::Result<String> {
     let mut bits = [0; 8];
     match rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())? {
         8 => Ok(format!("{:016x}", u64::from_be_bytes(bits))),
-        _ => Err(io::Error::other("the system gives no random numbers")),
+        _ => Err(io::Error::other("the system returned no random numbers")),
     }
 }
 
@@ -338,7 +348,7 @@ impl Open {
         has_room.map(|()| open)
     }
 
-    /// Whether another file has the name now, or none.
+    /// Whether the path now refers to another file, or to none.
     fn is_elsewhere(&self, path: &Path) -> bool {
         !std::fs::symlink_metadata(path).is_ok_and(|there| identity(&there) == self.identity)
     }
@@ -351,14 +361,15 @@ impl Open {
             || rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, ROOM);
         match rustix::io::retry_on_intr(keep) {
             Ok(()) => self.room_until = self.length + ROOM,
-            // Some file systems cannot keep room: there it is found out when it is written.
+            // Some file systems cannot reserve space: there a full disk is noticed only when
+            // writing.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.room_until = u64::MAX,
             Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
-    /// Writes these entries in their order. What could not be written stays in the list.
+    /// Writes these entries in their order. Entries that could not be written stay in the list.
     fn catch_up(&mut self, behind: &mut Vec<Entry>) -> io::Result<()> {
         while let Some(entry) = behind.first() {
             self.write(entry)?;
@@ -367,7 +378,7 @@ impl Open {
         Ok(())
     }
 
-    /// Sees that it can be written, and writes what could not be before.
+    /// Checks that the file can be written, and writes entries that could not be written before.
     fn refresh(&mut self, path: &Path, behind: &mut Vec<Entry>) -> io::Result<()> {
         if self.is_elsewhere(path) {
             // Opening another one takes its lock.
@@ -403,7 +414,7 @@ impl Open {
     fn write_locked(&mut self, entry: &Entry) -> io::Result<()> {
         let length = self.file.metadata()?.len();
         if length != self.length {
-            // Another process has written meanwhile: its line is the one before.
+            // Another process has written in the meantime, so its line is the previous one.
             let tail = tail(&self.file)?;
             (self.last, self.length) = (last_checksum(&tail), length);
             if is_torn(&tail) {
@@ -413,7 +424,8 @@ impl Open {
         }
         let (line, crc) = line(SystemTime::now(), entry, self.last)?;
         if let Err(error) = (&*self.file).write_all(line.as_bytes()) {
-            // A part of the line may be there. If it cannot be removed, the next line begins after it.
+            // A part of the line may be there. If it cannot be removed, the next line begins after
+            // it.
             drop(self.file.set_len(self.length));
             return Err(error);
         }
@@ -423,7 +435,8 @@ impl Open {
     }
 }
 
-/// Keeps that a change was refused for want of an audit: once, until that can be written.
+/// Keeps an entry for a change that was refused because the audit file could not be written: only
+/// one, until it can be written again.
 fn note_failure(path: &Path, behind: &mut Vec<Entry>, error: &io::Error) {
     if behind.is_empty() && !would_wait(error) {
         behind.push(Entry {
@@ -452,7 +465,7 @@ fn identity(about: &std::fs::Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
-/// The last lines of a file.
+/// Reads the last lines of a file.
 fn tail(mut file: &File) -> io::Result<String> {
     const TAIL_BYTES: u64 = 64 << 10;
     let length = file.metadata()?.len();
@@ -462,7 +475,7 @@ fn tail(mut file: &File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The checksum of the last whole line.
+/// Returns the checksum of the last complete line.
 fn last_checksum(tail: &str) -> u32 {
     let whole = tail.rfind('\n').map_or("", |end| &tail[..end]);
     let last = whole.lines().next_back().and_then(|line| parse(line).ok());
@@ -552,7 +565,7 @@ mod tests {
         assert!(lines[1].as_ref().unwrap_err().starts_with("line 2: "));
     }
 
-    /// What happened to each change, in the order of the intents.
+    /// Returns each change with its outcome, in the order of the intents.
     fn outcomes(dir: &Dir) -> Vec<(String, String)> {
         let lines = read(&text(dir)).collect::<Result<Vec<_>, _>>().unwrap();
         joined(lines).into_iter().map(|row| (row.entry.did, row.entry.outcome)).collect()
@@ -582,13 +595,13 @@ mod tests {
         let audit = Audit::at(&dir.0).unwrap();
         let (first, second) =
             (audit.begin(&entry("first")).unwrap(), audit.begin(&entry("second")).unwrap());
-        // Nothing can be written through a file that is open for reading.
+        // Writing fails on a file that is open for reading.
         let path = dir.0.join(AUDIT);
         let good = {
             let mut open = audit.open.lock().unwrap();
             std::mem::replace(&mut open.file, Arc::new(File::open(&path).unwrap()))
         };
-        // Only of a change that was made it may be said that it was.
+        // Only the error of a change that was made says that it was made.
         for (intent, outcome, code) in [(first, OK, "TFY0210"), (second, "TFY0041", "TFY0179")] {
             assert_eq!(audit.finish(intent, outcome).unwrap_err().code(), code);
         }
@@ -620,7 +633,7 @@ mod tests {
     #[test]
     fn a_signal_while_the_lock_is_waited_for_changes_nothing() {
         extern "C" fn nothing(_: libc::c_int) {}
-        // SAFETY: the handler does nothing, and nobody else in this process uses this signal.
+        // SAFETY: the handler does nothing, and no other code in this process uses this signal.
         unsafe {
             // Without SA_RESTART, system calls that wait end with EINTR.
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -634,7 +647,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let writes = scope.spawn(|| {
-                // SAFETY: it only tells who this thread is.
+                // SAFETY: it only returns the identifier of this thread.
                 tell.send(unsafe { libc::pthread_self() }).unwrap();
                 audit.write(&entry("submit"))
             });
@@ -688,7 +701,7 @@ mod tests {
         let refused = Audit::at(&dir.0).unwrap_err();
         assert_eq!(refused.code(), "TFY0179");
         assert!(refused.to_string().contains("it is a symbolic link"), "{refused}");
-        // One that comes later is not followed either.
+        // A symbolic link that is created later is not followed either.
         std::fs::remove_file(dir.0.join(AUDIT)).unwrap();
         let audit = Audit::at(&dir.0).unwrap();
         std::fs::remove_file(dir.0.join(AUDIT)).unwrap();

@@ -1,5 +1,6 @@
-//! The audit of what comes through the directory's socket, and of what commands do to the log while no process has it.
-//! A daemon that is ending begins nothing new. A user who can open the socket or the log may do everything.
+//! Records in the audit file what arrives through the directory's socket, and what commands do to a
+//! log that no process owns. A daemon that is ending starts no more changes. Every user who can
+//! open the socket or the log has full access.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,13 +24,13 @@ impl AuditHook for App {
     }
 }
 
-/// What a command does to the log in this directory while no process has it.
+/// Changes that a command makes to the log in this directory while no process owns it.
 pub struct ByHand(pub PathBuf);
 
 impl AuditHook for ByHand {
     fn begins(&self, change: &Change) -> Result<Finish, TaskError> {
         let audit = Audit::at(&self.0).map_err(failed)?;
-        // The command ends soon, and nobody else syncs the file.
+        // The command ends soon, and no other thread syncs the file.
         begin(&Arc::new(audit), change, "log", Audit::sync)
     }
 }

@@ -1,4 +1,5 @@
-//! A daemon as a value: what it is told, opened, driven on the thread that opened it, and ended in good order. It knows no command line.
+//! The daemon as a value: configured, opened, driven on the thread that opened it, and shut down in
+//! order. It doesn't parse the command line.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -26,21 +27,21 @@ use crate::setup::Making;
 use crate::sinks::{SinkError, Sinks};
 use crate::tls::Tls;
 
-/// Where a daemon listens if nothing else is said.
+/// The default address to listen on.
 pub const LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8787);
-/// How long running steps have when a daemon ends, if nothing else is said.
+/// How long running steps have by default to finish when a daemon ends.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// How long streams have to come to their end.
+/// How long streams have to end when the daemon ends.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// How long requests that change something have to come to their end.
+/// How long requests that change something have to finish when the daemon ends.
 const LAST_CHANGES: Duration = Duration::from_secs(2);
-/// How long sinks have to give on the last events.
+/// How long sinks have to forward the last events when the daemon ends.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
-/// How long another daemon has to say where it is reached.
+/// How long another daemon has to report its address.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// A daemon that is not open yet.
+/// A daemon that has not been opened yet.
 ///
 /// ```
 /// use tiffany::{Runtime, TaskError};
@@ -66,29 +67,29 @@ pub struct Daemon {
     relaunch: Option<Relaunch>,
 }
 
-/// Why a daemon does not open, or does not go on.
+/// Why a daemon cannot open, or cannot keep running.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The server.
+    /// An error of the server.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// Tokens, certificates, the audit file.
+    /// An error with tokens, certificates or the audit file.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// Where activity is given on to.
+    /// An error of a sink.
     #[error(transparent)]
     Sink(#[from] SinkError),
-    /// The runtime or its log.
+    /// An error of the runtime or its log.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Where telemetry is sent.
+    /// An error of telemetry.
     #[error(transparent)]
     Telemetry(#[from] OtlpError),
 }
 
 impl ServeError {
-    /// The stable code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             ServeError::Daemon(error) => error.code(),
@@ -101,7 +102,7 @@ impl ServeError {
 }
 
 impl Daemon {
-    /// For these functions, over the log in this directory.
+    /// Creates a daemon that runs these functions, with its log in this directory.
     pub fn new(builder: Builder, dir: impl Into<PathBuf>) -> Daemon {
         Daemon {
             builder,
@@ -114,38 +115,40 @@ impl Daemon {
         }
     }
 
-    /// Listens there; with port 0, on one that is free.
+    /// Sets the address to listen on. Port 0 means any free port.
     #[must_use]
     pub fn listen(self, listen: SocketAddr) -> Daemon {
         Daemon { listen, ..self }
     }
 
-    /// Has these limits, instead of those of its configuration.
+    /// Sets limits that take precedence over those of the configuration.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Daemon {
         Daemon { limits: Some(limits), ..self }
     }
 
-    /// Gives running steps so much time when it ends.
+    /// Sets how long running steps have to finish when the daemon ends.
     #[must_use]
     pub fn grace(self, grace: Duration) -> Daemon {
         Daemon { grace, ..self }
     }
 
-    /// Takes from a configuration who may, certificates, limits, rules about old runs, where activity goes, and what the machine is called. The directory and the address are not taken.
+    /// Applies a configuration: access, certificates, limits, retention rules, sinks and the name
+    /// of the machine. Its directory and address are ignored.
     #[must_use]
     pub fn config(self, config: Config) -> Daemon {
         Daemon { config, ..self }
     }
 
-    /// How this program is started once more, for what runs the code of a run.
+    /// Sets the command that starts this program again, for processes that run the code of a run.
     #[must_use]
     pub fn relaunch(self, relaunch: Relaunch) -> Daemon {
         Daemon { relaunch: Some(relaunch), ..self }
     }
 
-    /// Sees that nobody has the log, takes the address, then the log, and brings the runs back. What is asked meanwhile is told to wait. If that fails, nothing
-    /// is left behind that was not there before.
+    /// Checks that no process owns the log, binds the address, opens the log, and resumes the runs.
+    /// Requests in the meantime are told to wait. After an error, everything that this created is
+    /// removed.
     pub fn open(self) -> Result<Serving, ServeError> {
         let Daemon { mut builder, dir, listen, limits, grace, config, relaunch } = self;
         let failed = |error: std::io::Error| DaemonError::Start(error.to_string());
@@ -170,7 +173,7 @@ impl Daemon {
             None => this()?,
         };
         let mut relaunch = relaunch.with(["--dir".into(), dir.clone().into_os_string()]);
-        // A replay without the rules would not be the same, and would show what they take out.
+        // Without the rules a replay would give another result, and would show what they redact.
         if let Some(rules) = config.rules() {
             relaunch = relaunch.env(RULES, rules);
         }
@@ -213,7 +216,8 @@ impl Daemon {
     }
 }
 
-/// A daemon that is open. Its runs go on while [`run_while`](Serving::run_while) runs, on this thread; everything of the network is elsewhere.
+/// An open daemon. Its runs progress while [`run_while`](Serving::run_while) runs on this thread;
+/// the network is served by other threads.
 pub struct Serving {
     runtime: Runtime,
     server: Server,
@@ -224,7 +228,7 @@ pub struct Serving {
     sinks: Sinks,
 }
 
-/// What any thread can tell a daemon that is to end.
+/// A handle with which any thread can end a daemon.
 #[derive(Clone)]
 pub struct Ending(App);
 
@@ -234,39 +238,40 @@ impl Ending {
         self.0.begin_nothing_new();
     }
 
-    /// The turn that keeps the loop, if one does.
+    /// Returns the turn that blocks the loop, if there is one.
     pub fn turn_that_is_kept(&self) -> Option<LongTurn> {
         self.0.turn_that_is_kept()
     }
 }
 
 impl Serving {
-    /// Where it listens.
+    /// Returns the address that the daemon listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What its handlers share.
+    /// Returns the state that handlers share.
     pub(crate) fn app(&self) -> &App {
         &self.app
     }
 
-    /// What another thread can end it by, whatever its loop is doing.
+    /// Returns a handle with which another thread can end the daemon, even while its loop is
+    /// blocked.
     pub fn ending(&self) -> Ending {
         Ending(self.app.clone())
     }
 
-    /// The same as an address for people and programs.
+    /// Returns the address as a URL.
     pub fn url(&self) -> String {
         url(self.address, self.has_tls)
     }
 
-    /// What whoever starts it should know: that tokens travel in the clear, that nobody can get in, that there are too
-    /// few descriptors.
+    /// Returns warnings for the person who starts the daemon: that tokens are sent unencrypted,
+    /// that no client has access, that there are too few descriptors.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if is_in_the_clear(self.address, self.has_tls) {
-            warnings.push("others can reach this address, and tokens and all else travel in the clear; give a certificate under `[tls]` of a configuration, or listen on 127.0.0.1 behind a proxy that has one".into());
+            warnings.push("other machines can reach this address, and tokens and all other data are sent unencrypted; set a certificate under `[tls]` in a configuration, or listen on 127.0.0.1 behind a proxy that has one".into());
         }
         let (descriptors, minimum) = (descriptors::limit(), descriptors::MINIMUM);
         if descriptors < minimum {
@@ -274,52 +279,53 @@ impl Serving {
         }
         if !self.app.gate.lets_somebody_in() {
             let dir = self.dir().display();
-            warnings.push(format!("nobody can get in yet: everybody needs a token here, and there is none; `tiffany --dir {dir} token add NAME --role ROLE` makes one"));
+            warnings.push(format!("no client has access yet: every client needs a token, and none exists; create one with `tiffany --dir {dir} token add NAME --role ROLE`"));
         }
         warnings
     }
 
-    /// The log directory.
+    /// Returns the log directory.
     pub fn dir(&self) -> &Path {
         &self.app.dir
     }
 
-    /// How the runtime stands.
+    /// Returns the status of the runtime.
     pub fn status(&self) -> Status {
         self.runtime.status()
     }
 
-    /// A way to reach it from other threads.
+    /// Returns a handle for other threads.
     pub fn handle(&self) -> RuntimeHandle {
         self.runtime.handle()
     }
 
-    /// Drives everything for as long as this says so: see [`Runtime::serve_while`].
+    /// Drives the runs while the condition holds; see [`Runtime::serve_while`].
     pub fn run_while(&mut self, goes_on: impl Fn(&Runtime) -> bool) -> Result<(), RunError> {
         self.runtime.serve_while(goes_on)
     }
 
-    /// From now on nothing new is begun.
+    /// Refuses all changes from now on.
     pub fn begin_nothing_new(&self) {
         self.app.begin_nothing_new();
     }
 
-    /// Ends in good order: nothing new is begun, running steps have the time that they were given, streams are told, and the log says that this was meant.
-    /// `true`: no step was cut off.
+    /// Shuts down in order: refuses changes, lets running steps finish within their grace period,
+    /// closes streams, and records in the log that the end was intended. Returns `true` if no step
+    /// was cut off.
     pub fn close(mut self) -> Result<bool, RunError> {
         self.begin_nothing_new();
         let drained = self.runtime.drain(self.grace);
         self.app.become_phase(Phase::Closing);
-        // Streams have something to say yet, and who waits for an answer is given it.
+        // Streams send their last message, and pending requests get their answers.
         let said = self.runtime.serve_for(FAREWELL);
         drop(self.runtime);
-        // What was done is written down before the threads go that do it.
+        // Outcomes are recorded before the threads that record them end.
         let written = async { tokio::time::timeout(LAST_CHANGES, self.app.unchanging()).await };
         drop(self.server.handle().block_on(written));
         if let Err(error) = self.app.audit.sync() {
             tracing::error!(target: "tiffany", "{error}");
         }
-        // They have until now what happened last.
+        // The sinks have received the last events by now.
         self.server.handle().block_on(self.sinks.finish(LAST_EVENTS));
         self.server.stop();
         drained.and_then(|drained| said.map(|()| drained))
@@ -334,7 +340,8 @@ fn cannot_make(dir: &Path, why: &std::io::Error) -> DaemonError {
     DaemonError::Start(format!("cannot make {}: {why}", dir.display()))
 }
 
-/// An error that says who has the log, since when and where that is reached, if somebody has it. It comes before anything is taken or made.
+/// Returns an error if a process owns the log. It names the process, its start and its address. The
+/// check comes before anything is created.
 fn nobody_has(dir: &Path) -> Result<(), RunError> {
     let Some(holder) = lasting_holder(dir) else { return Ok(()) };
     let url = if holder.pid == std::process::id() { None } else { url_of(dir) };
@@ -342,20 +349,20 @@ fn nobody_has(dir: &Path) -> Result<(), RunError> {
     Err(LogError::Locked { dir: dir.into(), owner: format!("{holder}{at}") }.into())
 }
 
-/// Where the process that has a log is reached, if it says so soon.
+/// Returns the address of the process that owns a log, if it answers in time.
 fn url_of(dir: &Path) -> Option<String> {
     let (dir, (tell, told)) = (dir.to_owned(), channel());
     let asks = move || {
         let url = Control::connect(&dir).ok().flatten().and_then(|mut it| it.status().ok()?.url);
-        // Whoever wanted to know may have gone on.
+        // The receiver may have stopped waiting.
         drop(tell.send(url));
     };
     std::thread::Builder::new().name("tiffany-who".into()).spawn(asks).ok()?;
     told.recv_timeout(ANSWER).ok().flatten()
 }
 
-/// An error if there are too few descriptors for the log, the server and the control socket. The daemon would wait for
-/// one that never gets free.
+/// Returns an error if there are too few descriptors for the log, the server and the control
+/// socket. The daemon would otherwise wait forever for a free one.
 fn check_descriptors(limit: usize) -> Result<(), DaemonError> {
     match limit < descriptors::REQUIRED {
         true => Err(DaemonError::FewDescriptors { limit, required: descriptors::REQUIRED }),
@@ -363,7 +370,7 @@ fn check_descriptors(limit: usize) -> Result<(), DaemonError> {
     }
 }
 
-/// An error if the clock is before 1970: every answer over HTTP has a date.
+/// Returns an error if the clock is before 1970: every HTTP answer has a date.
 fn check_clock(now: SystemTime) -> Result<(), DaemonError> {
     const DAY: u64 = 24 * 60 * 60;
     match now.duration_since(SystemTime::UNIX_EPOCH) {
@@ -372,7 +379,7 @@ fn check_clock(now: SystemTime) -> Result<(), DaemonError> {
     }
 }
 
-/// Whether others can read what is said.
+/// Returns whether other machines can read the traffic.
 fn is_in_the_clear(address: SocketAddr, has_tls: bool) -> bool {
     !address.ip().is_loopback() && !has_tls
 }

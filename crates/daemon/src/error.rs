@@ -1,4 +1,5 @@
-//! What can go wrong with the daemon itself and with what it is asked over HTTP. Errors of runs and of the log have codes of their own, and keep them.
+//! Errors of the daemon itself and of HTTP requests. Errors of runs and of the log have their own
+//! codes, and keep them.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,21 +7,21 @@ use std::time::Duration;
 
 use tiffany::Uuid;
 
-/// Why the daemon could not do it.
+/// An error of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
     /// The address cannot be listened on.
     #[error(
-        "cannot listen on {address}: {why} [TFY0155]; give another one by `--listen`, or end who has it"
+        "cannot listen on {address}: {why} [TFY0155]; choose another one with `--listen`, or stop the process that uses it"
     )]
     Listen {
-        /// The address.
+        /// The address to listen on.
         address: SocketAddr,
-        /// What the system said, and who has it.
+        /// The error from the operating system, and the process that uses the port.
         why: String,
     },
-    /// The demo did not come to its end.
+    /// The demo failed.
     #[error(
         "the demo failed: {0} [TFY0080]; its log and its ledger are still there, to be looked at"
     )]
@@ -28,115 +29,117 @@ pub enum DaemonError {
     /// The request cannot be read.
     #[error("{0} [TFY0156]; `/docs` shows what this path takes")]
     BadRequest(String),
-    /// The body is longer than it may be.
+    /// The body of the request is too long.
     #[error(
         "the body has more than {most} bytes [TFY0157]; send less, or raise `body_bytes` under `[limits]`"
     )]
     TooLarge {
-        /// How many it may have.
+        /// The most bytes that are allowed.
         most: usize,
     },
-    /// The head of a request, its path and its headers, is longer than it may be.
+    /// The head of the request, which is its path and headers, is too long.
     #[error(
         "the path and the headers have more than {most} bytes, or are too many [TFY0168]; send less, or raise `header_bytes` under `[limits]`"
     )]
     HeadTooLarge {
-        /// How many bytes they may have.
+        /// The most bytes that are allowed.
         most: usize,
     },
-    /// Somebody asks too often, or too many are connected.
+    /// A client sends too many requests, or too many clients are connected.
     #[error("{what} [TFY0158]; wait {} s, and do it again", .wait.as_secs_f64().ceil().max(1.0))]
     TooMany {
-        /// Of what.
+        /// The first part of the message, which names the exceeded limit.
         what: String,
-        /// How long it takes until it makes sense again.
+        /// How long the client should wait.
         wait: Duration,
     },
-    /// The daemon does not do it now.
+    /// The daemon cannot do this in its current phase.
     #[error("the daemon {0} [TFY0159]; wait a little, and do it again")]
     NotNow(&'static str),
-    /// The runtime has not answered.
+    /// The runtime did not answer in time.
     #[error(
         "the runtime has not answered for {patience:?}{} [TFY0160]; {}; if the request was to change something, that may still happen: see with `GET` whether it did, before you repeat it",
         .turn.iter().map(|turn| format!(": {turn}")).collect::<String>(),
         if .turn.is_some() { "move long work into a step" } else { "a task may keep its turn: see the log of the daemon" }
     )]
     NoAnswer {
-        /// How long it was waited for.
+        /// How long the daemon waited.
         patience: Duration,
-        /// The turn that keeps it, if that is known.
+        /// The turn that blocks the loop, if known.
         turn: Option<String>,
     },
-    /// More is asked for than is answered.
+    /// Too many requests of this kind are in progress; the number is the limit.
     #[error("more than {1} {0} [TFY0161]; wait a little, and do it again")]
     Busy(Crowd, usize),
-    /// There is no such path.
+    /// The path is unknown.
     #[error("there is no path `{0}` [TFY0162]; `/docs` lists those that there are")]
     NoPath(String),
     /// The path takes another method.
     #[error("`{0}` cannot be done there [TFY0163]; see the header `Allow`, or `/docs`")]
     NoMethod(String),
-    /// The process that was to run a program's code did not do it.
+    /// The process that runs a program's code failed.
     #[error(
         "the code of the run could not be run: {0} [TFY0164]; do it by the command line, which shows more"
     )]
     Child(String),
-    /// The process that was to run a program's code took too long.
+    /// The process that runs a program's code took too long.
     #[error(
         "the code of the run took longer than {0:?}, and was stopped [TFY0165]; do it by the command line, which has no limit"
     )]
     ChildSlow(Duration),
-    /// The body has a type that is not understood.
-    #[error("the body is `{0}` [TFY0166]; send JSON, with `Content-Type: application/json`")]
+    /// The body has an unknown media type.
+    #[error(
+        "the type of the body is {0} [TFY0166]; send JSON, with `Content-Type: application/json`"
+    )]
     NotJson(String),
-    /// The server's threads could not be started, or stopped.
+    /// The server's threads could not be started or stopped.
     #[error("the server could not be started: {0} [TFY0167]; see the system's message")]
     Start(String),
-    /// A run has more records than there is memory for an index of them.
+    /// A run has more records than fit in memory as an index.
     #[error(
         "run {run} has too many records to be indexed: {records} take {bytes} bytes [TFY0169]; read them as lines, with `Accept: application/x-ndjson`, or by `tiffany log`"
     )]
     TooLong {
         /// The run.
         run: Uuid,
-        /// So many were read.
+        /// The number of records that were read.
         records: u64,
-        /// And took this.
+        /// The memory that the records take, in bytes.
         bytes: usize,
     },
-    /// The system's clock says that it is before 1970, which no date in HTTP can say.
+    /// The system's clock is before 1970, which an HTTP date cannot express.
     #[error(
         "the system's clock says that it is {0} days before 1970 [TFY0231]; set it, and start again"
     )]
     Clock(u64),
     /// No file descriptor is left for a connection.
     #[error(
-        "no file descriptor is left for this connection [TFY0250]; wait a little, and try again; if it lasts, raise the limit of open files (`ulimit -n`, `LimitNOFILE=`)"
+        "no file descriptor is left for this connection [TFY0250]; wait a little, and try again; if this persists, raise the limit of open files (`ulimit -n`, `LimitNOFILE=`)"
     )]
     NoDescriptor,
-    /// The process may have too few files open for a daemon.
+    /// The limit of open files is too low for a daemon.
     #[error(
         "the process may have only {limit} open files, and a daemon needs at least {required} [TFY0260]; raise the limit with `ulimit -n 4096`, or with `LimitNOFILE=` in the unit of a service"
     )]
     FewDescriptors {
-        /// How many it may have.
+        /// The number of open files that the process may have.
         limit: usize,
-        /// How many a daemon needs.
+        /// The number of open files that a daemon needs.
         required: usize,
     },
 }
 
-/// Of what there is more than is allowed.
+/// A kind of request whose number is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Crowd {
-    /// Requests that the runtime has to answer.
+    /// Requests that wait for the runtime.
     Requests,
-    /// WebSockets, SSE, and records that are followed.
+    /// WebSockets, SSE streams, and followed records.
     Streams,
     /// Processes for `step` and `replay`.
     Children,
-    /// Questions that read the log of a run.
+    /// Requests that read the log of a run.
     Readers,
 }
 
@@ -152,14 +155,14 @@ impl fmt::Display for Crowd {
 }
 
 impl DaemonError {
-    /// All codes, in order.
+    /// All error codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0080", "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161",
         "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0168", "TFY0169",
         "TFY0231", "TFY0250", "TFY0260",
     ];
 
-    /// The stable code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             DaemonError::Demo(_) => "TFY0080",
@@ -184,7 +187,7 @@ impl DaemonError {
         }
     }
 
-    /// The status of HTTP that says the same.
+    /// Returns the HTTP status of the error.
     pub fn status(&self) -> u16 {
         match self {
             DaemonError::BadRequest(_) => 400,
@@ -206,7 +209,7 @@ impl DaemonError {
         }
     }
 
-    /// When it makes sense to try again.
+    /// Returns how long the client should wait before it tries again.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             DaemonError::TooMany { wait, .. } => Some(*wait),

@@ -1,5 +1,6 @@
-//! What is done with bytes from nowhere, for the fuzzer and for the test that runs its corpus: a connection, the messages of a WebSocket, a configuration. Whatever they
-//! are, they are answered or refused with a code; nothing panics, and nothing is without an end. `fuzz/README.md` tells how it is run.
+//! Entry points for the fuzzer and for the test of its corpus: arbitrary bytes as a connection, as
+//! the messages of a WebSocket and as a configuration. All input is answered or refused with a
+//! code, without a panic and in bounded time. `fuzz/README.md` describes how to run it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,22 +20,22 @@ use crate::config::Config;
 use crate::daemon::Daemon;
 use crate::http::serve_line;
 
-/// Reads bytes that can be anything, and must not panic.
+/// A function that reads arbitrary bytes, and must not panic.
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
 pub const TARGETS: &[(&str, Target)] =
     &[("http", http), ("messages", messages), ("config", config)];
 
-/// Nothing may take longer.
+/// The longest time that one input may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// So long an answer is waited for, and more of it.
+/// How long the first bytes of an answer, and each further piece, are awaited.
 const FIRST: Duration = Duration::from_millis(50);
 const MORE: Duration = Duration::from_millis(2);
-/// Here one listens; nobody connects.
+/// The address to listen on, which nothing connects to.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
-/// The bytes are what somebody says on a connection.
+/// Sends the bytes on a connection.
 pub fn http(bytes: &[u8]) {
     let said = talk(bytes);
     assert!(!said.contains("HTTP/1.1 500"), "something broke: {said}");
@@ -43,7 +44,7 @@ pub fn http(bytes: &[u8]) {
     }
 }
 
-/// The first line is the query of a WebSocket for events, and what follows are its frames.
+/// Sends the bytes as a WebSocket for events: the first line is the query, the rest are frames.
 pub fn messages(bytes: &[u8]) {
     let line = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (query, frames) = bytes.split_at(line);
@@ -62,7 +63,7 @@ pub fn messages(bytes: &[u8]) {
     assert!(is_answered, "{answer}");
 }
 
-/// The bytes are a configuration.
+/// Parses the bytes as a configuration.
 pub fn config(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match Config::parse(&text, Path::new("tiffany.toml")) {
@@ -74,7 +75,7 @@ pub fn config(bytes: &[u8]) {
     }
 }
 
-/// Says something to the daemon and goes; what it said meanwhile.
+/// Sends bytes to the daemon, disconnects, and returns the answer received until then.
 fn talk(said: &[u8]) -> String {
     thread_local!(static THREADS: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -85,18 +86,19 @@ fn talk(said: &[u8]) -> String {
         threads.block_on(async {
             let (mut ours, theirs) = tokio::io::duplex(1 << 20);
             let talk = async {
-                // It may have heard enough before the end.
+                // The daemon may close the connection before the end.
                 drop(ours.write_all(said).await);
                 let mut answer = Vec::new();
                 let is_whole = said.windows(2).any(|pair| pair == b"\n\r" || pair == b"\n\n");
-                // Who leaves is not answered any more, so one stays as long as something may come.
+                // A client that disconnects gets no answer, so it stays while an answer may come.
                 while is_whole
                     && let patience = if answer.is_empty() { FIRST } else { MORE }
                     && let Ok(Ok(1..)) = timeout(patience, ours.read_buf(&mut answer)).await
                 {
                 }
                 drop(ours.shutdown().await);
-                // A stream goes on for who has more to say and still listens, and a WebSocket that is closed has time to be read.
+                // A stream continues while the client sends and reads, and a closed WebSocket
+                // allows time to read the reason.
                 let head = String::from_utf8_lossy(&answer);
                 let goes_on =
                     head.contains("text/event-stream") || head.starts_with("HTTP/1.1 101");
@@ -116,12 +118,12 @@ fn talk(said: &[u8]) -> String {
     })
 }
 
-/// Where the log is, for whoever clears up.
+/// Returns the directory of the log, for the caller to remove.
 pub fn dir() -> PathBuf {
     std::env::temp_dir().join(format!("tiffany-fuzz-{}", std::process::id()))
 }
 
-/// A daemon for as long as this process lives, with a run that waits and one that is over.
+/// Returns a daemon that lives as long as this process, with one waiting and one finished run.
 fn app() -> &'static App {
     static APP: OnceLock<App> = OnceLock::new();
     APP.get_or_init(|| {
@@ -137,7 +139,7 @@ fn app() -> &'static App {
             let one = runtime.submit::<u64>("one", "done", &()).expect("it is started");
             runtime.wait_for(&one).expect("it ends well");
             drop(runtime);
-            // Without functions nothing more can be started.
+            // Without functions, no further run can be started.
             let daemon = Daemon::new(Runtime::builder(), &dir).listen(NOWHERE);
             let mut serving = daemon.open().expect("it opens");
             tell.send(serving.app().clone()).expect("somebody waits");

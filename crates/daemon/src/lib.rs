@@ -1,7 +1,9 @@
-//! The daemon: one process that has a log directory, and durable runs over HTTP, WebSocket and SSE for everybody who may. Its loop is that of
-//! [`tiffany::Runtime`]; everything of the network is on threads of its own, and reaches runs by way of [`tiffany::control`] alone.
+//! The daemon: one process that owns a log directory and serves durable runs over HTTP, WebSocket
+//! and SSE. Its loop is that of [`tiffany::Runtime`]; the network is served by other threads, which
+//! reach runs through [`tiffany::control`] alone.
 //!
-//! The commands, `serve` among them, are in the crate `tiffany-cli`. Here is a daemon as a value:
+//! The commands, including `serve`, are in the crate `tiffany-cli`. This crate has the daemon as a
+//! value:
 //!
 //! ```no_run
 //! use tiffany::{Runtime, TaskError};
@@ -16,9 +18,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `daemon.rs` is the way in. `http/` knows connections, requests and errors and nothing of runs; `api/` has what can
-//! be asked, and `api/routes.rs` the one table of it. Every row there says which [`Role`](auth::Role) it takes and whether it changes something: `http/door.rs`
-//! stands before each route, asks the [`Gate`](auth::Gate) who it is, compares, and writes what was changed into the [audit file](audit).
+//! `daemon.rs` is the entry point. `http/` handles connections, requests and errors, independent of
+//! runs; `api/` has the requests, and `api/routes.rs` their table. Each row names the
+//! [`Role`](auth::Role) that it requires and whether it changes something. `http/door.rs` runs
+//! before each route: it asks the [`Gate`](auth::Gate) to identify the client, compares roles, and
+//! records changes in the [audit file](audit).
 
 mod api;
 mod app;

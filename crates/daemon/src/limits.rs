@@ -1,4 +1,4 @@
-//! How much of everything anybody may have. Each has a default that is meant for one machine.
+//! Limits of the server's resources. The defaults are meant for one machine.
 
 use std::time::Duration;
 
@@ -8,49 +8,52 @@ use tiffany::units;
 /// Limits of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a body.
+    /// The most bytes in a body.
     pub body_bytes: usize,
-    /// Bytes of the headers of one request, of which there may be a hundred; at least 8 kB.
+    /// The most bytes in the headers of a request, of which there may be a hundred; at least 8 kB.
     pub header_bytes: usize,
     /// How long the headers may take, and how long a connection may be idle between two requests.
     pub header_time: Duration,
-    /// How long a body may take.
+    /// How long receiving a body may take.
     pub body_time: Duration,
-    /// Connections in all.
+    /// The most connections in total.
     pub connections: usize,
-    /// Connections from one address.
+    /// The most connections from one address.
     pub connections_per_peer: usize,
-    /// Requests a second from one address; so many at once, too.
+    /// The most requests per second from one address, and the size of a burst.
     pub requests_per_second: u32,
-    /// Requests that wait for the runtime at once.
+    /// The most requests that wait for the runtime at the same time.
     pub waiting: usize,
-    /// How long the runtime has for an answer.
+    /// How long the runtime has to answer a request.
     pub answer_time: Duration,
-    /// Streams (WebSocket, SSE, records that are followed) at once. More than one address may have connections, or it could keep all others out.
+    /// The most streams (WebSocket, SSE, followed records) at the same time. It should exceed the
+    /// connections of one address, or that address could keep all others out.
     pub streams: usize,
-    /// Bytes of a message that a client sends over a WebSocket.
+    /// The most bytes in a WebSocket message from a client.
     pub message_bytes: usize,
-    /// Messages a second that a client may send over a WebSocket.
+    /// The most WebSocket messages per second from a client.
     pub messages_per_second: u32,
-    /// How often a client is asked whether it is still there. Who does not answer until the next time is gone.
+    /// How often a client is pinged. A client that hasn't answered by the next ping is
+    /// disconnected.
     pub ping: Duration,
-    /// Processes at once that run the code of a program, for `step` and `replay`; 0: neither is done.
+    /// The most processes that run the code of a program at the same time, for `step` and `replay`;
+    /// 0 disables both.
     pub children: usize,
-    /// How long each of them has.
+    /// How long a process for `step` or `replay` may run.
     pub child_time: Duration,
 }
 
-/// An error if a number is not one of these.
+/// Returns an error if a number is out of its range.
 pub(crate) fn in_range(name: &str, value: u64, (least, most): (u64, u64)) -> Result<(), String> {
     match value {
         value if (least..=most).contains(&value) => Ok(()),
-        // It was written as a number that is larger than any.
+        // The configuration contained a number too large for the type.
         u64::MAX => Err(format!("`{name}` is too large: it may be from {least} to {most}")),
         value => Err(format!("`{name}` is {value}, and may be from {least} to {most}")),
     }
 }
 
-/// An error if a size is not one of these.
+/// Returns an error if a size is out of its range.
 pub(crate) fn size_in_range(name: &str, value: u64, range: (u64, u64)) -> Result<(), String> {
     let (least, most) = (units::size(range.0), units::size(range.1));
     match value {
@@ -65,7 +68,7 @@ pub(crate) fn size_in_range(name: &str, value: u64, range: (u64, u64)) -> Result
     }
 }
 
-/// An error if a time is not one of these.
+/// Returns an error if a time is out of its range.
 pub(crate) fn time_in_range(
     name: &str,
     value: Duration,
@@ -80,13 +83,13 @@ pub(crate) fn time_in_range(
     }
 }
 
-/// So many of anything, and no more.
+/// The largest value of any count.
 const MAX_LIMIT: u64 = 1_000_000;
 const GIGABYTE: u64 = 1 << 30;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Limits {
-    /// What is wrong with them, if something is: which, and what it may be.
+    /// Returns an error that names the first limit out of its range, and the range.
     pub(crate) fn check(&self) -> Result<(), String> {
         let number = |name, value: usize, least, most| in_range(name, value as u64, (least, most));
         let rate = |name, value: u32| number(name, value as usize, 1, MAX_LIMIT);
@@ -110,19 +113,20 @@ impl Limits {
         time("child_time", self.child_time)
     }
 
-    /// These limits for a process with this many descriptors: a quarter of them is for connections, a quarter for the
-    /// files of runs, a quarter for the control socket, and the rest for steps, the log and everything else.
+    /// Returns these limits adapted to a process with this many descriptors: a quarter each for
+    /// connections, for the files of runs and for the control socket; the rest is for steps, the
+    /// log and everything else.
     pub(crate) fn within(mut self, descriptors: usize) -> Limits {
         let most = (descriptors / 4).max(1);
         if self.connections > most {
             self.connections = most;
-            // One address alone must not keep all others out.
+            // A single address must not keep all others out.
             self.connections_per_peer = self.connections_per_peer.min(most.div_ceil(2));
         }
         self
     }
 
-    /// As it is told to those who ask: bytes, numbers, and times in seconds.
+    /// Returns the limits as JSON for clients: bytes, numbers, and times in seconds.
     pub(crate) fn told(&self) -> Value {
         json!({
             "body_bytes": self.body_bytes,

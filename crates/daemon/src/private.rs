@@ -1,4 +1,5 @@
-//! Files and directories that are for one user alone: the one that the log belongs to, whoever makes them. It knows nothing of what is in them.
+//! Files and directories with access for a single user: the owner of the log, even if root creates
+//! them. It doesn't know their content.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -8,12 +9,14 @@ use std::path::Path;
 use rustix::io::Errno;
 use tiffany::wal::{SymbolicLink, open_regular};
 
-/// Makes a directory, and those above it, for this user alone. One that is there keeps its rights.
+/// Creates a directory, and missing parents, with access for its owner only. An existing directory
+/// keeps its permissions.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Gives a file to whom its directory belongs. Only root can; whoever else made it is the owner anyway.
+/// Changes the owner of a file to that of its directory. Only root can do so; a file that another
+/// user creates has the right owner already.
 pub(crate) fn give_to_owner_of(dir: &Path, file: &File) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
@@ -25,21 +28,21 @@ pub(crate) fn give_to_owner_of(dir: &Path, file: &File) -> io::Result<()> {
     fchown(file, Some(dir.uid()), Some(dir.gid()))
 }
 
-/// Opens a regular file that is in the directory itself.
+/// Opens a regular file, and refuses a symbolic link.
 pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     open_regular(options, path, SymbolicLink::Refused)
 }
 
-/// The reason why a file is not ours, if it belongs to another user.
+/// Returns an explanation if the file belongs to another user, or `None` if it can be trusted.
 pub(crate) fn why_not_ours(path: &Path, has: &Metadata) -> Option<String> {
     let us = rustix::process::geteuid().as_raw();
-    // Root works for the user that the directory belongs to.
+    // Root acts for the owner of the directory.
     let owner = || std::fs::metadata(dir_of(path)).is_ok_and(|dir| dir.uid() == has.uid());
     let is_ours = has.uid() == us || has.uid() == 0 || (us == 0 && owner());
     (!is_ours).then(|| format!("it belongs to another user, {}", has.uid()))
 }
 
-/// What the system says of a file that could not be opened.
+/// Explains why a file could not be opened.
 pub fn why_not_open(error: &io::Error) -> String {
     match error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
         true => "it is a symbolic link".into(),
@@ -47,7 +50,7 @@ pub fn why_not_open(error: &io::Error) -> String {
     }
 }
 
-/// The directory that a file is in.
+/// Returns the directory of a file.
 pub(crate) fn dir_of(file: &Path) -> &Path {
     file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,4 +1,5 @@
-//! The command that starts this program again: for code that runs in its own process, and for commands shown to people.
+//! The command that starts this program again, for processes that run the code of a run and for
+//! commands shown to people.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -7,17 +8,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How a program is started once more.
+/// The command that starts a program again.
 #[derive(Clone)]
 pub struct Relaunch {
     program: OsString,
     arguments: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
-    /// The working directory, before the program's own code could change it.
+    /// The working directory at the start, before the program's own code could change it.
     dir: Option<PathBuf>,
 }
 
-/// What is in the environment may be secret.
+/// The environment may contain secrets, so it is not printed.
 impl fmt::Debug for Relaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (program, arguments) = (&self.program, &self.arguments);
@@ -29,31 +30,32 @@ impl fmt::Debug for Relaunch {
 }
 
 impl Relaunch {
-    /// A program with these arguments.
+    /// Creates the command for a program without arguments.
     pub fn new(program: impl Into<OsString>) -> Relaunch {
         let dir = std::env::current_dir().ok();
         Relaunch { program: program.into(), arguments: Vec::new(), env: Vec::new(), dir }
     }
 
-    /// The same with more arguments.
+    /// Adds arguments.
     #[must_use]
     pub fn with(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Relaunch {
         self.arguments.extend(arguments.into_iter().map(Into::into));
         self
     }
 
-    /// The same with a variable of the environment.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Relaunch {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// The command as one types it into a shell that was just started here: with the name that `PATH` has for the program, if it has one.
+    /// Returns the command as a user would type it in a shell that starts in this directory: with
+    /// the program's name from `PATH`, if it has one.
     pub fn typed(&self) -> String {
         let mut words: Vec<&OsStr> =
             [&self.program].into_iter().chain(&self.arguments).map(OsString::as_os_str).collect();
-        // A script that the system runs with its interpreter by itself.
+        // A script with an interpreter line, which the system runs by itself.
         if words.get(1).is_some_and(|script| is_executable(Path::new(script))) {
             words.remove(0);
         }
@@ -66,7 +68,7 @@ impl Relaunch {
             .join(" ")
     }
 
-    /// A process that is not started yet.
+    /// Returns the process to be started.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).envs(self.env.iter().map(|(name, value)| (name, value)));
@@ -83,7 +85,8 @@ fn is_executable(file: &Path) -> bool {
     file.components().count() > 1 && file.metadata().is_ok_and(has_bit)
 }
 
-/// The shortest name of a program that a shell finds it by. Links are not followed: the Python of a virtual environment is one.
+/// Returns the shortest name by which a shell finds a program. Links are not followed: the Python
+/// of a virtual environment is one.
 fn shorter(program: &Path, path: &OsStr) -> OsString {
     let Some(name) = program.file_name() else { return program.into() };
     let mut found = std::env::split_paths(path).map(|dir| dir.join(name));
@@ -92,14 +95,14 @@ fn shorter(program: &Path, path: &OsStr) -> OsString {
     }
     let here = std::env::current_dir().ok();
     match here.as_ref().and_then(|here| program.strip_prefix(here).ok()) {
-        // Without a directory a shell would look in `PATH` alone.
+        // A name without a directory is looked up in `PATH` only.
         Some(below) if below.components().count() == 1 => Path::new(".").join(below).into(),
         Some(below) => below.into(),
         None => program.into(),
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub fn shell_word(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-~+:,@%".contains(c);
     match !word.is_empty() && !word.starts_with('~') && word.chars().all(is_plain) {
@@ -124,7 +127,7 @@ mod tests {
         }
         let path = std::env::join_paths([&first, &second]).unwrap();
         assert_eq!(shorter(&first.join("program"), &path), "program");
-        // Another one is found under this name.
+        // Another program comes first under this name.
         assert_eq!(shorter(&second.join("program"), &path), *second.join("program"));
         let script = Relaunch::new("/usr/bin/python3").with([second.join("program")]);
         assert_eq!(script.typed(), second.join("program").display().to_string());

@@ -1,4 +1,5 @@
-//! The run_indexes of the runs that were looked at last. Each is asked by one at a time, on a thread for that; few are kept, and no more than so many bytes.
+//! The indexes of the runs that were viewed last. Each is queried by one request at a time, on a
+//! blocking thread. Their number and their memory are limited.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,19 +14,19 @@ use crate::app::Recorded;
 use crate::error::{Crowd, DaemonError};
 use crate::http::Problem;
 
-/// So many run_indexes are kept.
+/// The most indexes that are kept.
 const KEPT: usize = 8;
-/// So many bytes they take together, as far as one alone does not take more.
+/// The most bytes that the indexes take together. A single index may take more.
 const BYTES: usize = 256 << 20;
-/// So many bytes one may take.
+/// The most bytes that one index may take.
 const LARGEST: usize = 512 << 20;
-/// So many questions are answered at once.
+/// The most queries that are answered at the same time.
 const AT_ONCE: usize = 4;
-/// How long records that are safe are waited for in the run's file.
+/// How long a reader waits for durable records to reach the run's file.
 pub(crate) const FILE_TIMEOUT: Duration = Duration::from_secs(2);
 const PACE: Duration = Duration::from_millis(5);
 
-/// The run_indexes that are kept, the one that was used last at the end.
+/// The indexes that are kept, the most recently used last.
 pub(crate) struct RunIndexes {
     dir: PathBuf,
     kept: Mutex<Vec<Arc<Kept>>>,
@@ -35,7 +36,7 @@ pub(crate) struct RunIndexes {
 struct Kept {
     run: Uuid,
     run_index: Mutex<RunIndex>,
-    /// What it took when it was last used.
+    /// The memory of the index when it was last used.
     bytes: Mutex<usize>,
 }
 
@@ -45,8 +46,7 @@ impl RunIndexes {
         RunIndexes { dir: dir.to_path_buf(), kept: Mutex::default(), at_once }
     }
 
-    /// Asks the run_index of a run, on a thread where that may take its time. It is asked when it has all that was
-    /// recorded.
+    /// Queries the index of a run on a blocking thread, once the index has read all recorded lines.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         recorded: Recorded,
@@ -60,7 +60,7 @@ impl RunIndexes {
         answer?.map_err(problem)
     }
 
-    /// Does what reads files, on a thread for that, and little of it at once.
+    /// Runs work that reads files on a blocking thread, limited to a few at a time.
     pub(crate) async fn at_leisure<T: Send + 'static>(
         &self,
         patience: Duration,
@@ -69,7 +69,7 @@ impl RunIndexes {
         let turn = tokio::time::timeout(patience, Arc::clone(&self.at_once).acquire_owned()).await;
         let turn = turn.map_err(|_| DaemonError::Busy(Crowd::Readers, AT_ONCE))?;
         let work = move || {
-            // Who leaves gives no place away while the work goes on.
+            // The place stays taken while the work runs, even if the client disconnects.
             let _turn = turn;
             work()
         };
@@ -96,7 +96,7 @@ impl RunIndexes {
         this
     }
 
-    /// Lets go of those that were not used for longest, and of one that gave no answer.
+    /// Drops the least recently used indexes, and one whose query failed.
     fn make_room(&self, used: &Arc<Kept>, failed: bool) {
         let mut kept = self.kept();
         if failed {
@@ -124,7 +124,7 @@ impl Kept {
         let answer = loop {
             let is_behind = match run_index.extend() {
                 Ok(()) => !run_index.reaches(generation, seq),
-                // A run that was started a moment ago is safe, and has no file yet, or none that has a line.
+                // A run that was just started is durable before its file exists or has a line.
                 Err(RunIndexError::Log(LogError::Vanished { .. } | LogError::UnknownRun(_))) => {
                     run_index.last() == 0
                 }
@@ -132,7 +132,7 @@ impl Kept {
             };
             match is_behind {
                 false => break question(&mut run_index),
-                // Where it is not known what to wait for, nothing comes.
+                // Without a record number to wait for, waiting is pointless.
                 true if seq > 0 && begun.elapsed() < FILE_TIMEOUT => std::thread::sleep(PACE),
                 true => return Err(DaemonError::NoAnswer { patience: FILE_TIMEOUT, turn: None }),
             }

@@ -1,9 +1,9 @@
-//! A directory for a unit test, which goes with it.
+//! A temporary directory for a unit test, removed when dropped.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory that no other test has.
+/// A directory of its own for each test.
 pub(crate) struct Dir(pub(crate) PathBuf);
 
 impl Dir {

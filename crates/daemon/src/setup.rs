@@ -1,5 +1,5 @@
-//! A directory that is made for a daemon, and what is put into it before it is known whether that can start. If it cannot, all of it goes again that
-//! was not there before. It knows the names of a log's parts, and nothing of what is in them.
+//! The directory of a daemon that may fail to start. If it does, everything that was created there
+//! is removed again. It knows the names of a log's parts, but not their content.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -12,15 +12,15 @@ use tiffany::wal::holder;
 use crate::audit::AUDIT;
 use crate::private;
 
-/// What a daemon and its log put into their directory.
+/// The names that a daemon and its log create in their directory.
 const OURS: [&str; 6] = [AUDIT, "commit", "control.sock", "lock", "redacted", "wal"];
 
-/// A directory for a daemon that may not start.
+/// The directory of a daemon that may not start.
 pub(crate) struct Making {
     dir: PathBuf,
-    /// Directories that were not there, the innermost first.
+    /// Directories that were created, the innermost first.
     made: Vec<PathBuf>,
-    /// What was in it.
+    /// The names in the directory before.
     before: BTreeSet<OsString>,
     is_kept: bool,
 }
@@ -35,7 +35,7 @@ impl Making {
         Ok(making)
     }
 
-    /// The daemon has started.
+    /// Keeps the directory: the daemon has started.
     pub(crate) fn keep(mut self) {
         self.is_kept = true;
     }
@@ -43,7 +43,7 @@ impl Making {
 
 impl Drop for Making {
     fn drop(&mut self) {
-        // What somebody else has begun here meanwhile is theirs.
+        // A log that another process has started here in the meantime is kept.
         if self.is_kept || holder(&self.dir).is_some() || has_runs(&self.dir) {
             return;
         }
@@ -51,7 +51,7 @@ impl Drop for Making {
             let path = self.dir.join(name);
             drop(if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) });
         }
-        // One that somebody has put something into stays.
+        // A directory that has other files is kept.
         self.made.iter().take_while(|dir| fs::remove_dir(dir).is_ok()).for_each(drop);
     }
 }
@@ -82,7 +82,7 @@ mod tests {
         fs::create_dir_all(dir.join("wal/blobs")).unwrap();
         drop(making);
         assert_eq!(names(&dir), [OsString::from("notes.txt")].into());
-        // A run is never thrown away.
+        // A run is never deleted.
         let making = Making::at(&dir).unwrap();
         fs::create_dir_all(dir.join("wal")).unwrap();
         fs::write(dir.join("wal/1.wal"), "").unwrap();

@@ -1,5 +1,6 @@
-//! Tasks that have waited for long for something that neither a clock nor a person decides, from the records of runs that go on. What was read of a run is kept
-//! until its file has grown; it runs no code and asks no run.
+//! Finds tasks that have waited for long for something that neither a clock nor a person decides,
+//! from the records of active runs. The result for a run is cached until its file grows; no code
+//! runs and no run is asked.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,24 +15,25 @@ use tiffany::wal::Stamp;
 
 /// How long a step, a lock or a descriptor may take before its task counts as stuck.
 const INSIDE: Duration = Duration::from_secs(5 * 60);
-/// The same for what the outside has to send: messages and promises.
+/// How long a message or a promise, which come from outside, may take before its task counts as
+/// stuck.
 const OUTSIDE: Duration = Duration::from_secs(60 * 60);
-/// A long run that goes on is not read anew more often than this.
+/// How often, at most, the file of a long active run is read again.
 const PACE: Duration = Duration::from_secs(10);
-/// A run whose file is no larger is not long.
+/// The size up to which the file of a run counts as small.
 const SMALL: u64 = 1 << 18;
-/// Runs whose files are larger are left out.
+/// Runs with larger files are left out.
 const LARGEST: u64 = 32 << 20;
-/// So many bytes are read for one answer.
+/// The most bytes that are read for one answer.
 const MAX_READ_BYTES: u64 = 64 << 20;
 
-/// What is known of the runs that go on.
+/// The cached waits of active runs.
 pub struct Stuck {
     dir: PathBuf,
     seen: Mutex<HashMap<Uuid, Seen>>,
 }
 
-/// The waits of a run when its file was that long.
+/// The waits of a run when its file had this length.
 struct Seen {
     bytes: u64,
     read: Instant,
@@ -47,54 +49,54 @@ struct Waits {
     since_us: u64,
 }
 
-/// A task that waits for long.
+/// A task that has waited for long.
 #[derive(Clone, Debug, Serialize)]
 pub struct StuckTask {
     pub(crate) run: String,
-    /// The id it was started with.
+    /// The id that the run was started with.
     pub id: String,
     /// The function of the run.
     pub function: String,
-    /// The task.
+    /// The task's id.
     pub tid: u64,
-    /// Its name.
+    /// The task's name.
     pub name: Option<String>,
     kind: &'static str,
-    /// What it waits for.
+    /// A description of what the task waits for.
     pub what: String,
-    /// Where.
+    /// The place in the code where the task waits.
     pub at: String,
     record: u64,
     step: Option<StepStanding>,
     since: String,
-    /// For how long.
+    /// How long the task has waited, in seconds.
     pub seconds: u64,
 }
 
-/// Those that wait longest first, and how many runs were looked at for that.
+/// Stuck tasks, the longest wait first, and how many runs were examined.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StuckTasks {
-    /// The tasks.
+    /// The stuck tasks, up to the limit.
     pub stuck: Vec<StuckTask>,
-    /// How many there are.
+    /// The number of stuck tasks.
     pub total: usize,
-    /// How many runs were looked at.
+    /// The number of runs that were examined.
     pub looked_at: usize,
-    /// How many runs were too long to be looked at.
+    /// The number of runs that were left out.
     pub left_out: usize,
-    /// Tasks that did not wait at all, and let nobody else go on; the last one first.
+    /// Long turns, which block all other tasks; the latest first.
     pub(crate) turns: Vec<LongTurn>,
 }
 
 impl StuckTasks {
-    /// The same with turns that were kept, the oldest of which comes first here.
+    /// Adds long turns, which are passed with the oldest first.
     pub(crate) fn with_turns(self, mut turns: Vec<LongTurn>) -> StuckTasks {
         turns.reverse();
         StuckTasks { turns, ..self }
     }
 }
 
-/// Runs that go on; those that began long ago are the first that can have waited for long.
+/// Returns a query for active runs, the oldest first, since they can have waited longest.
 pub fn live() -> RunQuery {
     RunQuery {
         states: vec![State::Live, State::Ending],
@@ -106,12 +108,12 @@ pub fn live() -> RunQuery {
 }
 
 impl Stuck {
-    /// For the runs of a log.
+    /// Creates an empty cache for the log in this directory.
     pub fn new(dir: &Path) -> Stuck {
         Stuck { dir: dir.to_path_buf(), seen: Mutex::default() }
     }
 
-    /// Looks at runs that go on. `after` takes the place of how long each kind of wait may take.
+    /// Examines active runs. `after` replaces the limits for each kind of wait.
     pub fn look(&self, page: &RunPage, after: Option<Duration>, limit: usize) -> StuckTasks {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now_us = now.map_or(0, |now| now.as_micros() as u64);
@@ -143,7 +145,8 @@ impl Stuck {
         StuckTasks { stuck: found, ..all }
     }
 
-    /// What a run waits for: as it was known, if its file is the same; else from its file, if there is time left for that.
+    /// Returns the waits of a run: from the cache if its file is unchanged, otherwise from the file
+    /// if the read budget `left` allows.
     fn known(&self, run: Uuid, known: Option<Seen>, left: &mut u64) -> Option<Seen> {
         let bytes = std::fs::metadata(self.dir.join(format!("wal/{run}.wal"))).ok()?.len();
         let is_fresh = |known: &Seen| bytes > SMALL && known.read.elapsed() < PACE;
@@ -160,7 +163,8 @@ impl Stuck {
     }
 }
 
-/// The tasks that only wait for what may never come. One that also sleeps, asks a person or waits for other tasks goes on by these.
+/// Returns the tasks that wait only for something that may never happen. A task that also sleeps,
+/// asks a person or waits for other tasks will continue.
 fn waits_of(tasks: &TasksStanding) -> Vec<Waits> {
     let started = Stamp::parse(&tasks.started).map_or(0, |stamp| stamp.unix_nanos() / 1000);
     let waits = |task: &TaskStanding| {
@@ -175,10 +179,10 @@ fn waits_of(tasks: &TasksStanding) -> Vec<Waits> {
     tasks.tasks.iter().filter_map(waits).collect()
 }
 
-/// How long a wait may take; `None`: as long as it likes.
+/// Returns how long a wait may take before it counts as stuck; `None` if there is no limit.
 fn patience_for(wait: &WaitStanding) -> Option<Duration> {
     match wait.kind {
-        // What a fork was refused comes by itself never.
+        // A refused step of a fork never completes by itself.
         "effect" if wait.step.as_ref().is_some_and(|step| step.state == "refused") => {
             Some(Duration::ZERO)
         }

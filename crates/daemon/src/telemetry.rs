@@ -1,4 +1,4 @@
-//! The daemon's log and its telemetry, as the configuration wants them.
+//! Sets up the daemon's log and telemetry from the configuration.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use tiffany::logging;
 use crate::config::Config;
 use crate::otlp::OtlpError;
 
-/// How long a collector has to take the last of it.
+/// How long the collector has to accept the last telemetry.
 #[cfg_attr(not(feature = "otlp"), allow(dead_code))]
 const FINISH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What sends telemetry, if somebody wants it.
+/// The telemetry of this process, if it is configured.
 pub struct Telemetry {
     #[cfg(feature = "otlp")]
     exporter: Option<crate::otlp::Exporter>,
 }
 
 impl Telemetry {
-    /// Sets up the log of this process, unless it is set up already, and begins to send telemetry.
+    /// Sets up the log of this process, unless it is set up already, and starts to send telemetry.
     #[cfg(feature = "otlp")]
     pub(crate) fn start(config: &Config) -> Result<Telemetry, OtlpError> {
         use tracing_subscriber::layer::SubscriberExt;
@@ -49,7 +49,7 @@ impl Telemetry {
         Ok(Telemetry {})
     }
 
-    /// There is a runtime whose metrics can be sent.
+    /// Starts to report the metrics of this runtime. Without the telemetry feature it does nothing.
     pub fn watch(&self, _runtime: &RuntimeHandle) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = &self.exporter {
@@ -57,7 +57,7 @@ impl Telemetry {
         }
     }
 
-    /// Sends the last of it.
+    /// Sends the last telemetry.
     pub fn finish(self) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = self.exporter {
@@ -66,7 +66,7 @@ impl Telemetry {
     }
 }
 
-/// Spans of runs, tasks and steps; every call would be too much.
+/// Restricts spans to runs, tasks and steps; every call would be too much.
 #[cfg(feature = "otlp")]
 fn spans_of<S>(spans: crate::otlp::SpanLayer) -> impl tracing_subscriber::Layer<S>
 where

@@ -1,5 +1,5 @@
-//! Certificates: ours, and those by which clients prove who they are. The files are read again when they have changed, so that a renewed certificate is
-//! used without a restart.
+//! Certificates of the server and authorities for those of clients. The files are read again when
+//! they change, so a renewed certificate needs no restart.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::BufReader;
@@ -17,35 +17,37 @@ use tiffany::wal::{SymbolicLink, open_regular};
 
 use crate::auth::AuthError;
 
-/// Where certificates are.
+/// The paths of certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Our certificate, and those that vouch for it.
+    /// The server's certificate, with its chain.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The private key of the server's certificate.
     pub key: PathBuf,
-    /// Who vouches for clients. Nobody gets in without a certificate then.
+    /// The authorities that sign client certificates. If set, clients without a certificate are
+    /// refused.
     pub clients: Option<PathBuf>,
 }
 
-/// What TLS is spoken with.
+/// The TLS configuration.
 #[derive(Debug)]
 pub struct Tls {
     files: TlsFiles,
     current: Mutex<(Vec<Stamp>, Arc<ServerConfig>)>,
 }
 
-/// Which state of a file it is: its number, its size and when it was changed.
+/// The state of a file: its inode, its size and when it was changed.
 type Stamp = (u64, u64, i64, i64);
 
 impl Tls {
-    /// Reads the files.
+    /// Reads the certificates and the key.
     pub fn new(files: TlsFiles) -> Result<Tls, AuthError> {
         let current = (stamps(&files), Arc::new(config(&files)?));
         Ok(Tls { files, current: Mutex::new(current) })
     }
 
-    /// What the next connection is spoken with. If the files have changed and are of no use, what there was is used still.
+    /// Returns the configuration for the next connection. If the files have changed and are not
+    /// valid, the previous configuration stays in use.
     pub fn config(&self) -> Arc<ServerConfig> {
         let stamps = stamps(&self.files);
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +131,7 @@ fn refused(what: &'static str, path: &Path, why: &dyn std::fmt::Display) -> Auth
     AuthError::Tls { what, file: path.into(), why: why.to_string() }
 }
 
-/// Who a certificate is for: the common name in it, or else the first of its other names.
+/// Returns the name that a certificate is for: its common name, or else its first alternative name.
 pub fn name_in(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let common = certificate.subject().iter_common_name().next();

@@ -1,4 +1,4 @@
-//! Who may do what over HTTP: tokens and roles, certificates, and what is written down of it.
+//! Access over HTTP: tokens and roles, certificates, and what the audit file records.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ use tiffany_daemon::audit::{AUDIT, Entry, joined, read};
 use tiffany_daemon::auth::{Role, Tokens};
 use tiffany_daemon::config::Config;
 
-/// A daemon with this configuration, in which names of files are from its directory.
+/// Starts a daemon with this configuration; relative paths in it start at the directory.
 fn house(dir: &Dir, config: &'static str) -> House {
     std::fs::create_dir_all(&dir.0).unwrap();
     House::of(&dir.0, move |dir| {
@@ -35,7 +35,7 @@ fn code(answer: &Answer) -> String {
     answer.json()["code"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What is in the audit: who, what, to what, what came of it.
+/// Returns the lines of the audit file: client, change, target and outcome.
 fn audited(dir: &Path) -> Vec<(String, String, String, String)> {
     let text = std::fs::read_to_string(dir.join(AUDIT)).unwrap();
     let entries = joined(read(&text).map(|line| line.unwrap())).into_iter();
@@ -56,7 +56,7 @@ fn each_role_may_do_what_it_is_for_and_no_more() {
         ("GET", "/api/v1/runs/x".into(), Role::Viewer),
         ("GET", "/api/v1/approvals".into(), Role::Viewer),
         ("GET", "/api/v1/doubts".into(), Role::Viewer),
-        // It is answered from memory, and changes nothing.
+        // A query is answered from memory, and changes nothing.
         ("POST", "/api/v1/runs/x/queries/name".into(), Role::Viewer),
         ("POST", "/api/v1/runs".into(), Role::Operator),
         ("POST", "/api/v1/runs/x/cancel".into(), Role::Operator),
@@ -80,9 +80,9 @@ fn each_role_may_do_what_it_is_for_and_no_more() {
             assert_ne!(answer.status, 401);
         }
     }
-    // Whether it is alive may be asked by everybody.
+    // Liveness needs no token.
     assert_eq!(house.get("/healthz").status, 200);
-    // A token that is removed is of no use from then on.
+    // A removed token stops working at once.
     Tokens::at(&dir.0).remove("viewer").unwrap();
     let (_, token) = &tokens[0];
     assert_eq!(house.ask("GET", "/api/v1/runs", &[("authorization", token)], "").status, 401);
@@ -103,7 +103,7 @@ fn pages_of_others_get_nothing() {
         let headers: Vec<(&str, &str)> = [("host", &*host)].iter().chain(more).copied().collect();
         house.ask("POST", "/api/v1/runs", &headers, body)
     };
-    // Another program on this machine is somebody else too.
+    // Another program on this machine is another origin.
     let others = ["http://localhost:3000", "http://127.0.0.1:3000", &format!("https://{host}")];
     for origin in others.into_iter().chain([&*format!("http://localhost:{port}")]) {
         let answer = ask(&[("origin", origin)]);
@@ -111,12 +111,12 @@ fn pages_of_others_get_nothing() {
         let upgrade = [("host", &*host), ("origin", origin), ("upgrade", "websocket")];
         assert_eq!(house.ask("GET", "/api/v1/events", &upgrade, "").status, 403, "{origin}");
     }
-    // A form is what a page can send without being asked whether it may.
+    // Any page can send a form without permission.
     let form = ("content-type", "application/x-www-form-urlencoded");
     let answer = ask(&[("origin", &own), form]);
     assert_eq!((answer.status, code(&answer)), (415, "TFY0166".into()));
     assert_eq!(ask(&[("origin", &own)]).status, 201);
-    // Not every browser says where a form comes from, and one without fields has no body.
+    // Not every browser sends the origin of a form, and a form without fields has no body.
     assert_eq!(ask(&[form]).problem(), (415, "TFY0166".into()));
     house.submit("wait", "w", "null");
     for kind in [form.1, "multipart/form-data; boundary=x", "text/plain"] {
@@ -132,7 +132,7 @@ fn pages_of_others_get_nothing() {
     assert_eq!(kit::read_answer(&mut line).status, 204);
 }
 
-/// Reads until the other side closes the connection, and gives how long that took.
+/// Reads until the other side closes the connection, and returns how long that took.
 fn until_closed(line: &mut TcpStream) -> Duration {
     let (begun, mut piece) = (Instant::now(), [0; 4096]);
     loop {
@@ -170,12 +170,12 @@ fn streams_of_a_removed_token_end_soon_whether_they_are_read_or_not() {
         open("/api/v1/runs/w/records?follow=true", "text/event-stream"),
         open("/api/v1/runs/w/records?follow=true", "application/x-ndjson"),
     ];
-    // A client that reads nothing, so that the stream gets stuck.
+    // A client that reads nothing, so that the stream blocks.
     let mut stuck = open("/api/v1/events?all=true", "text/event-stream");
     for number in 0..20 {
         assert_eq!(submit(&format!("s-{number}"), "steps", "2000").status, 201);
     }
-    // What is followed is looked at ever more seldom.
+    // The interval between checks of a followed run grows.
     std::thread::sleep(Duration::from_millis(1500));
     Tokens::at(&dir.0).remove("ada").unwrap();
     let begun = Instant::now();
@@ -197,7 +197,7 @@ fn waiting_for_a_run_ends_when_the_token_is_removed() {
     assert_eq!(house.ask("POST", "/api/v1/runs", &ada, body).status, 201);
     let mut line = house.connect();
     kit::send(&mut line, "GET", "/api/v1/runs/w?wait=60", &[("authorization", &eve)], "");
-    // The daemon has read the request once it has an answer to the next one, too.
+    // Once the daemon has answered the next request, it has read this one too.
     assert_eq!(house.ask("GET", "/api/v1/runs/w", &ada, "").status, 200);
     Tokens::at(&dir.0).remove("eve").unwrap();
     let message = "{\"name\":\"go\",\"message\":\"secret\"}";
@@ -235,7 +235,7 @@ fn nobody_else_on_the_machine_can_read_the_log() {
     let mut seen = Vec::new();
     check(&dir.0, &mut seen);
     assert!(seen.len() > 6, "{seen:?}");
-    // What is there already keeps its rights.
+    // Existing files keep their permissions.
     drop(house);
     std::fs::set_permissions(&dir.0, std::fs::Permissions::from_mode(0o750)).unwrap();
     let house = House::open(&dir);
@@ -257,7 +257,7 @@ fn what_is_changed_is_written_down_with_who_did_it() {
     let as_eve = [("authorization", eve.as_str())];
     assert_eq!(house.ask("POST", "/api/v1/runs/w/cancel", &as_eve, "").status, 403);
     assert_eq!(house.ask("POST", "/api/v1/runs/none/cancel", &as_ada, "").status, 404);
-    // Through the socket too.
+    // Changes through the socket are audited too.
     let mut control = Control::open(&dir.0).unwrap();
     let echo = control.submit("echo", "by-socket", &1).unwrap();
     control.status().unwrap();
@@ -296,7 +296,7 @@ fn what_cannot_be_written_down_is_not_done() {
     assert_eq!(audited(&dir.0).len(), 1);
 }
 
-/// Somebody who vouches for others.
+/// A certificate authority.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -311,7 +311,7 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), pem }
     }
 
-    /// A certificate and its key.
+    /// Creates a certificate and its key.
     fn signs(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".into()]).unwrap();
@@ -320,7 +320,7 @@ impl Authority {
     }
 }
 
-/// Asks over TLS, and gives the status and the body; an error if nobody answers.
+/// Sends a request over TLS, and returns the status and the body; an error if there is no answer.
 fn ask_tls(
     house: &House,
     authority: &Authority,
@@ -390,7 +390,7 @@ fn over_tls_a_certificate_is_asked_for_and_says_who_it_is() {
     assert_eq!(ask(Some(&probe), Some("Bearer tfy_wrong")).unwrap().0, 401);
     ask(None, Some(&ada)).unwrap_err();
     ask(Some(&stranger), Some(&ada)).unwrap_err();
-    // Who does not speak TLS is not answered, and keeps nobody.
+    // A client that doesn't speak TLS gets no answer, and blocks no other.
     let mut plain = house.connect();
     plain.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     plain.set_read_timeout(Some(LIMIT)).unwrap();

@@ -1,4 +1,5 @@
-//! The threat: something is changed, and the audit does not say so, or names somebody else, or has secrets in it.
+//! The threat: a change is missing from the audit file, has another client's name, or discloses
+//! secrets.
 
 use std::path::Path;
 use std::time::Instant;
@@ -29,7 +30,7 @@ fn lines(dir: &Path) -> Vec<Entry> {
     lines.into_iter().map(|line| line.entry).collect()
 }
 
-/// Who did what to what, and what came of it.
+/// Returns the lines of the audit file: client, change, target and outcome.
 fn told(dir: &Path) -> Vec<[String; 4]> {
     let one = |entry: Entry| [entry.who, entry.did, entry.to.unwrap_or_default(), entry.outcome];
     lines(dir).into_iter().map(one).collect()
@@ -45,7 +46,7 @@ fn who_leaves_before_the_answer_is_written_down_all_the_same() {
         let mut line = house.connect();
         send(&mut line, "POST", "/api/v1/runs", &[], &body);
         drop(line);
-        // On a busy machine many of them are gone before they are heard.
+        // On a busy machine many clients disconnect before their request is read.
         if number >= 100 && made(&house) > 0 {
             break;
         }
@@ -101,7 +102,7 @@ fn who_is_refused_at_the_door_is_written_down_and_fills_no_disk() {
     house.ask("POST", "/api/v1/runs/w/cancel", &bad, "");
     house.ask("DELETE", "/api/v1/runs/w", &[], "");
     house.ask("POST", "/api/v1/prune", &[("origin", "http://evil.example")], "");
-    // Who only looks changes nothing.
+    // Requests that only read change nothing.
     house.ask("GET", "/api/v1/runs", &bad, "");
     let expected = [
         ["unknown", "cancel", "w", "TFY0171"],
@@ -196,7 +197,7 @@ fn a_daemon_that_ends_begins_nothing_new_through_its_socket_either() {
     }
     let refused = control.submit("echo", "late", &1).unwrap_err();
     assert!(refused.code() == "TFY0043" && refused.message().contains("is ending"), "{refused}");
-    // Looking is no work.
+    // A status request counts as no work.
     control.status().unwrap();
     assert!(house.close());
     let house = House::open(&dir);

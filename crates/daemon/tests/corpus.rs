@@ -1,4 +1,5 @@
-//! All that the fuzzer has kept, through the functions it calls. `fuzz/README.md` tells how more is found.
+//! Runs the corpus of the fuzzer through the functions that it calls. `fuzz/README.md` describes
+//! how to extend it.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use tiffany_daemon::fuzzing::TARGETS;
 
 #[test]
 fn nothing_in_the_corpus_breaks_the_daemon() {
-    // A panic anywhere counts, also where a thread or a task would keep it to itself.
+    // A panic on any thread counts, even where a thread or task would swallow it.
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         usual(panic);
@@ -20,7 +21,7 @@ fn nothing_in_the_corpus_breaks_the_daemon() {
             let bytes =
                 std::fs::read(file.expect("it can be read").path()).expect("it can be read");
             target(&bytes);
-            // Beside what was kept: cut, and with a byte changed.
+            // Variants of each input: truncated, and with one byte changed.
             target(&bytes[..bytes.len() / 2]);
             let mut changed = bytes.clone();
             if let Some(byte) = changed.get_mut(bytes.len() / 3) {

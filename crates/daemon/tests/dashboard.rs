@@ -1,5 +1,5 @@
-//! What a page that shows runs asks for: who one is, tasks, timeline, effects and records of a run, two runs side by side, and the page itself; and what bad
-//! requests get.
+//! The requests of the dashboard: identity, tasks, timeline, effects and records of a run, the
+//! comparison of two runs, and the page itself; and the errors for bad requests.
 
 use crate::kit::{self, Dir, House, program};
 use serde_json::{Value, json};
@@ -9,7 +9,8 @@ use tiffany_daemon::Daemon;
 use tiffany_daemon::auth::{Role, Tokens};
 use tiffany_daemon::config::Config;
 
-/// Asks again until it is so: files of runs are written a moment after the runs went on.
+/// Repeats a request until the condition holds: files of runs are written shortly after the runs
+/// progress.
 #[track_caller]
 fn until(house: &House, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..500 {
@@ -33,7 +34,7 @@ fn tasks_are_told_as_they_stand_and_as_they_stood() {
     let wait = &told["tasks"][0]["waits"][0];
     assert_eq!((&wait["call"], &wait["record"]), (&json!("receive_message"), &told["last"]));
     assert!(wait["at"].as_str().unwrap().contains("kit/mod.rs:"), "{wait}");
-    // What is written since is told at once.
+    // Later records are sent at once.
     house.post("/api/v1/runs/w/messages", r#"{"name":"go","message":1}"#);
     let over = until(&house, "/api/v1/runs/w/tasks", |told| told["is_over"] == true);
     assert_eq!(over["tasks"][0]["state"], "completed");
@@ -75,7 +76,7 @@ fn a_timeline_is_cut_and_put_together_as_asked() {
     assert_eq!(none["lanes"], json!([]));
     let late = house.get(&format!("/api/v1/runs/w/timeline?from={}", u32::MAX)).json();
     assert_eq!(late["lanes"], json!([]));
-    // One that goes on has no end.
+    // An active run has no end.
     house.submit("wait", "l", "null");
     let live = until(&house, "/api/v1/runs/l/timeline?width=10", |told| {
         told["lanes"][0]["slices"].as_array().is_some_and(|slices| {
@@ -213,7 +214,7 @@ fn one_is_told_who_one_is_and_functions_are_described() {
     assert!(status["started"].as_str().unwrap().ends_with('Z') && status["dir"].is_string());
 }
 
-/// A daemon that wants tokens, and one for a viewer.
+/// Starts a daemon that requires tokens, and creates a token for a viewer.
 fn with_token(dir: &Dir) -> (House, String) {
     std::fs::create_dir_all(&dir.0).unwrap();
     let house = House::of(&dir.0, |dir| {
@@ -251,7 +252,7 @@ fn a_page_shows_its_token_among_the_protocols_of_a_websocket_and_nowhere_else() 
     let wrong = names.replace(&token[token.len() - 4..], "aaaa");
     assert!(upgrade(&wrong, "/api/v1/events").starts_with("http/1.1 401"));
     assert!(upgrade("tiffany.v1", "/api/v1/events").starts_with("http/1.1 401"));
-    // Neither in the address, nor without a WebSocket.
+    // A token is accepted neither in the URL nor as a subprotocol outside a WebSocket.
     let by_address = format!("/api/v1/events?token={token}");
     assert!(upgrade("tiffany.v1", &by_address).starts_with("http/1.1 401"));
     let plain = house.ask("GET", "/api/v1/me", &[("sec-websocket-protocol", &*names)], "");
@@ -296,7 +297,7 @@ fn the_page_is_there_for_anybody_under_its_paths_and_unknown_paths_are_refused()
         assert_eq!(house.get(path).problem(), (404, "TFY0162".into()), "{path}");
     }
     assert_eq!(house.post("/runs", "").problem(), (405, "TFY0163".into()));
-    // A browser is given a page that says so.
+    // A browser gets an HTML page with the error.
     let astray = house.ask("GET", "/else", &[("accept", "text/html,*/*;q=0.8")], "");
     assert_eq!(astray.status, 404);
     assert_eq!(astray.header("content-type"), Some("text/html; charset=utf-8"));
@@ -313,7 +314,7 @@ fn a_task_that_lets_nobody_go_on_is_told_while_it_does() {
     std::thread::scope(|scope| {
         // The answer may come only after the turn.
         scope.spawn(|| house.submit("stare", "s", "4000"));
-        // The loop does not answer now; who asks is told who keeps it, at once.
+        // The loop is blocked; clients are told at once which turn blocks it.
         let told = until(&house, "/api/v1/stuck", |told| told["turns"][0]["is_over"] == false);
         let turn = &told["turns"][0];
         assert_eq!((&turn["run"], &turn["tid"]), (&json!(run), &json!(1)), "{told}");
@@ -339,7 +340,7 @@ fn tasks_that_wait_for_long_are_told_the_longest_first() {
     house.submit("wait", "w", "null");
     house.submit("ask", "q", "\"why?\"");
     house.submit("progress", "p", "100000");
-    // A run that was started a moment ago may have no file yet.
+    // A run that was just started may have no file yet.
     let told =
         until(&house, "/api/v1/stuck?after=0", |told| told["total"] == 2 && told["looked_at"] == 4);
     let stuck = &told["stuck"];
@@ -349,7 +350,7 @@ fn tasks_that_wait_for_long_are_told_the_longest_first() {
     assert_eq!((&stuck[1]["tid"], &stuck[1]["function"]), (&json!(1), &json!("wait")));
     assert!(stuck[1]["at"].as_str().unwrap().contains("kit/mod.rs:"), "{told}");
     assert!(stuck[0]["since"].as_str() < stuck[1]["since"].as_str(), "{told}");
-    // A question and a sleep wait for a person and a clock; and nothing has waited for long yet.
+    // A question and a sleep wait for a person and a clock, and no task has waited for long yet.
     assert_eq!((&told["looked_at"], &told["left_out"]), (&json!(4), &json!(0)));
     assert_eq!(house.get("/api/v1/stuck").json()["total"], 0);
     let first = house.get("/api/v1/stuck?after=0&limit=1").json();

@@ -1,4 +1,5 @@
-//! Every code of the daemon has its section in the book, and every message its code and a next step.
+//! Every code of the daemon has its section in the book, and every message its code and a next
+//! step.
 
 use std::collections::BTreeSet;
 use std::path::Path;

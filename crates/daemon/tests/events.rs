@@ -1,5 +1,5 @@
-//! The activity log over SSE and WebSocket: what happens is told, in order, to who watches; who comes back goes on where they were; who floods or does not
-//! answer is closed.
+//! The activity log over SSE and WebSocket: events arrive in order, a client that reconnects
+//! continues where it was, and a client that floods or doesn't answer is disconnected.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn watch(house: &House, path: &str) -> Socket {
     socket
 }
 
-/// The next message that is text, as JSON.
+/// Returns the next text message, as JSON.
 async fn next(socket: &mut Socket) -> Value {
     loop {
         match socket.next().await.unwrap().unwrap() {
@@ -48,7 +48,7 @@ fn a_watcher_sees_a_run_from_its_beginning_to_its_end() {
         let mut socket = watch(&house, "/api/v1/events").await;
         let hello = next(&mut socket).await;
         let first = hello["streaming"]["next_seq"].as_u64().unwrap();
-        // JavaScript reads it as it is.
+        // JavaScript can represent the number exactly.
         assert!(hello["streaming"]["epoch"].as_u64().unwrap() < 1 << 53, "{hello}");
         house.submit("progress", "p", "5");
         let (mut stages, mut seqs) = (Vec::new(), Vec::new());
@@ -63,7 +63,7 @@ fn a_watcher_sees_a_run_from_its_beginning_to_its_end() {
         assert_eq!(stages[0], "ReceivedInstruction");
         assert_eq!(stages.iter().filter(|stage| *stage == "Progress").count(), 5, "{stages:?}");
         assert!(seqs[0] >= first && seqs.windows(2).all(|pair| pair[0] < pair[1]), "{seqs:?}");
-        // Only one run, from the beginning, by one who comes late.
+        // A late client receives one run from the beginning.
         let mut late = watch(&house, "/api/v1/runs/p/events?from=1").await;
         next(&mut late).await;
         assert_eq!(next(&mut late).await["event"]["stage"], "ReceivedInstruction");
@@ -91,7 +91,7 @@ fn a_browser_goes_on_where_it_was() {
     read_until(&mut line, &mut again, "\"Completed\"");
     let second = again.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
     assert_eq!(second, ids[1]);
-    // Of another process nothing is known but what there is now.
+    // After a restart, only the events of the new process are available.
     drop(line);
     let mut line = house.connect();
     send(&mut line, "GET", "/api/v1/events", &[("last-event-id", "1-999999")], "");
@@ -141,7 +141,7 @@ fn who_floods_is_closed_with_a_reason() {
             }
         }
         assert_eq!(closed.unwrap().code, CloseCode::Policy);
-        // Nobody else notices.
+        // Other clients are unaffected.
         let mut third = watch(&house, "/api/v1/events").await;
         assert!(next(&mut third).await["streaming"].is_object());
     });
@@ -152,7 +152,7 @@ fn what_is_too_long_or_no_message_is_closed_with_a_reason() {
     let dir = Dir::new();
     let house = House::open(&dir);
     let wish = "GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    // The head of a message of a gigabyte; a message without a mask.
+    // The header of a message of a gigabyte; a message without a mask.
     let long = [0x81, 0xff, 0, 0, 0, 0, 0x40, 0, 0, 0, 1, 2, 3, 4];
     for (said, code) in [(&long[..], 1009_u16), (&[0x81, 1, b'x'], 1002)] {
         let mut line = house.connect();
@@ -170,7 +170,7 @@ fn what_is_too_long_or_no_message_is_closed_with_a_reason() {
 fn who_does_not_answer_a_ping_is_closed() {
     let dir = Dir::new();
     let house = House::with(&dir, Limits { ping: Duration::from_millis(200), ..Limits::default() });
-    // A client that upgrades and then never says anything again.
+    // A client that upgrades and then sends nothing more.
     let mut line = house.connect();
     let headers = [
         ("upgrade", "websocket"),

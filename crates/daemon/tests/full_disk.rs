@@ -1,5 +1,6 @@
-//! The threat: the disk is full while the daemon serves. Whoever wants to change something is told so with the code of the log, looking still works, the daemon
-//! stays up, and with more room everything that was acknowledged is there.
+//! The threat: the disk is full while the daemon serves. Changes are refused with the log's error
+//! code, reads still work, the daemon stays up, and once there is room again everything that was
+//! acknowledged is there.
 
 #[path = "../../runtime/tests/tmpfs/mod.rs"]
 mod tmpfs;

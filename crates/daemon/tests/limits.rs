@@ -1,4 +1,5 @@
-//! Each limit has its answer, over a real socket: nothing hangs, nobody else is harmed, and whoever waits and tries again is served.
+//! Each limit has its error, over a real socket: nothing hangs, other clients are unaffected, and a
+//! client that waits and retries is served.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ fn limits() -> Limits {
     Limits::default()
 }
 
-/// Reads until the other side closes the line.
+/// Reads until the other side closes the connection.
 fn rest(line: &mut std::net::TcpStream) -> String {
     let mut text = Vec::new();
     let _ = line.read_to_end(&mut text);
@@ -115,7 +116,7 @@ fn who_takes_nothing_of_a_stream_gives_its_place_back() {
     send(&mut stuck, "GET", "/api/v1/events?all=true", &[], "");
     assert!(read_head(&mut stuck).contains("200 OK"));
     assert_eq!(house.get("/api/v1/events").problem(), (503, "TFY0161".into()));
-    // More is told than fits into the line, and nobody reads it.
+    // More events than fit in the socket's buffers, and the client reads none.
     let begun = Instant::now();
     for number in 0.. {
         house.submit("steps", &format!("s{number}"), "200");
@@ -187,7 +188,7 @@ fn streams_beyond_the_limit_are_refused_and_their_places_come_back() {
     assert_eq!(refused.problem(), (503, "TFY0161".into()));
     assert_eq!(refused.json()["title"], "more than 1 streams are open");
     drop(first);
-    // Something has to be said for a line to be found dead.
+    // A dead connection is detected only when something is sent.
     let begun = Instant::now();
     loop {
         house.submit("echo", &format!("e{}", begun.elapsed().as_nanos()), "1");
@@ -211,7 +212,7 @@ fn a_page_of_somebody_else_does_not_get_in() {
     let mut line = house.connect();
     line.write_all(b"GET /api/v1/runs HTTP/1.1\r\nhost: evil.example\r\n\r\n").unwrap();
     assert_eq!(read_answer(&mut line).problem(), (403, "TFY0174".into()));
-    // A link on another page says no origin, and must not run code.
+    // A link on another page sends no origin, and must not run code.
     for site in ["cross-site", "same-site"] {
         let refused = house.ask("GET", "/api/v1/runs/x/step", &[("sec-fetch-site", site)], "");
         assert_eq!(refused.problem(), (403, "TFY0174".into()));
@@ -235,7 +236,7 @@ fn what_is_no_json_is_refused() {
     assert_eq!(read_answer(&mut line).problem(), (415, "TFY0166".into()));
 }
 
-/// A request says once which host it asks, and in its header alone: what else decides could be another host's.
+/// A request names its host once, and only in its header: anything else could be another host's.
 #[test]
 fn a_request_with_an_ambiguous_head_is_refused() {
     let dir = Dir::new();
@@ -254,7 +255,7 @@ fn a_request_with_an_ambiguous_head_is_refused() {
         line.write_all(said.as_bytes()).unwrap();
         assert_eq!(read_answer(&mut line).problem(), (400, "TFY0156".into()), "{said:?}");
     }
-    // Before HTTP/1.1 there was no such header, and some health checks are that old.
+    // HTTP/1.0 has no `Host` header, and some health checks use it.
     let mut line = house.connect();
     line.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
     assert_eq!(read_answer(&mut line).status, 200);

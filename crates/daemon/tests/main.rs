@@ -1,5 +1,5 @@
-//! The integration tests of the crate `tiffany-daemon`, a module for each theme. They are one binary because each
-//! binary would be linked with all of the crate: `Cargo.toml` names this file as the only one.
+//! The integration tests of the crate `tiffany-daemon`, a module for each topic. They are one
+//! binary, which `Cargo.toml` names, because each binary would link the whole crate.
 
 mod access;
 mod api;

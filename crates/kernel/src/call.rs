@@ -126,7 +126,7 @@ pub enum Claim {
     Consume,
 }
 
-/// What Gather does when an item fails.
+/// How Gather handles the failure of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatherMode {
     /// Fails at once with the earliest failure or cancellation.
@@ -178,7 +178,7 @@ pub struct EffectWork {
 pub struct Asking {
     /// The question and its choices, as JSON. The kernel does not look at it.
     pub about: Rc<str>,
-    /// The data that the person needs for the decision, as JSON.
+    /// The data on which the person bases the decision, as JSON.
     pub payload: Option<Rc<str>>,
     /// How long the call waits for an answer.
     pub timeout: Option<Duration>,
@@ -209,7 +209,7 @@ pub enum Reply {
     Task(TaskRef),
     /// A new promise, channel, semaphore or group.
     Object(ObjectRef),
-    /// A new external promise, and the UUID that it is settled by.
+    /// A new external promise, and the UUID under which it is settled.
     External(Box<(ObjectRef, Uuid)>),
     /// All values, in input order.
     Values(Box<[Value]>),
@@ -223,17 +223,17 @@ pub enum Reply {
     Error(TaskError),
 }
 
-/// A message on its way to a receiver.
+/// A message that is being delivered to a receiver.
 pub struct Message {
-    /// The channel it came from.
+    /// The channel of the message.
     pub channel: ObjectRef,
-    /// Its position in the order in which messages left the channel.
+    /// The message's position in the order in which messages left the channel.
     pub(crate) order: u64,
     /// The message itself.
     pub value: Value,
 }
 
-/// Permits of a semaphore.
+/// Permits of a semaphore, as a task acquired them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permits {
     pub(crate) slot: u32,

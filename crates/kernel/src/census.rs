@@ -34,12 +34,12 @@ pub struct Census {
 }
 
 impl Census {
-    /// How many tasks wait for this reason.
+    /// Returns the number of tasks that wait for this reason.
     pub fn blocked(&self, reason: BlockReason) -> usize {
         self.blocked[reason as usize]
     }
 
-    /// How many tasks are not finished.
+    /// Returns the number of unfinished tasks.
     pub fn live(&self) -> usize {
         self.ready + self.cancelling + self.waiting
     }
@@ -74,8 +74,8 @@ impl Run {
 }
 
 impl Run {
-    /// The approximate memory of the run's tasks in bytes: their entries and their coroutines,
-    /// without what a coroutine has allocated itself. It walks all tasks.
+    /// Returns the approximate memory of the run's tasks in bytes: their entries and their
+    /// coroutines, without what a coroutine has allocated itself. It walks all tasks.
     pub fn task_bytes(&self) -> usize {
         let coroutines = self.tasks.iter().filter_map(|(_, task)| task.coroutine());
         let coroutines: usize = coroutines.map(|one| size_of_val(&**one)).sum();

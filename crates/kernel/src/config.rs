@@ -15,7 +15,7 @@ pub struct RunConfig {
     pub mode: Mode,
     /// When the run ends.
     pub end: End,
-    /// Which version of the rules about ends applies.
+    /// The version of the rules about the end of the run.
     pub rules: Rules,
     /// The order in which ready tasks run.
     pub policy: Option<Box<dyn Policy>>,
@@ -31,7 +31,7 @@ pub struct RunConfig {
     pub name: Option<Rc<str>>,
     /// Whether events are left in the outbox.
     pub events: Events,
-    /// Which calls are recorded.
+    /// The calls that are recorded.
     pub recording: Recording,
     /// The seed of random numbers.
     pub seed: u64,
@@ -59,8 +59,8 @@ pub enum End {
     Root,
 }
 
-/// What the failure of the root means for the other tasks. A log is replayed by the rules it began
-/// with.
+/// The versions of the rules about the failure of a root: what it means for the other tasks. A log
+/// is replayed by the rules that it began with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
     /// The other tasks keep running, and the run ends with the last of them.
@@ -71,7 +71,7 @@ pub enum Rules {
 }
 
 impl Rules {
-    /// The number of these rules in a log.
+    /// Returns the number of these rules in a log.
     pub fn number(self) -> u64 {
         match self {
             Rules::First => 1,
@@ -79,20 +79,20 @@ impl Rules {
         }
     }
 
-    /// The rules with this number, if this version knows them.
+    /// Returns the rules with this number, if this version knows them.
     pub fn of(number: u64) -> Option<Rules> {
         [Rules::First, Rules::Second].into_iter().find(|rules| rules.number() == number)
     }
 }
 
-/// Which events a run reports.
+/// The level of events that a run reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Events {
     /// None. This has no cost.
     #[default]
     Off,
     /// Events that need attention: failures, cycles and promises that were settled twice; and
-    /// whatever tasks show.
+    /// everything that tasks show.
     Problems,
     /// `Problems`, and the start and end of tasks.
     Tasks,
@@ -102,16 +102,16 @@ pub enum Events {
     All,
 }
 
-/// The limits of a run; `None` is without limit.
+/// The limits of a run; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Live tasks at a time.
+    /// The most live tasks at a time.
     pub max_tasks: Option<usize>,
-    /// System calls in all.
+    /// The most system calls in total.
     pub max_calls: Option<u64>,
-    /// Time on the run's clock.
+    /// The longest duration, on the run's clock.
     pub max_time: Option<Duration>,
-    /// The sum of all Charge calls.
+    /// The largest sum of all Charge calls.
     pub max_cost: Option<u64>,
 }
 

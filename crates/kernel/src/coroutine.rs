@@ -81,11 +81,11 @@ pub enum Unwind {
 
 /// The result of resuming a coroutine.
 pub enum Step {
-    /// It waits for the calls that it left in the port, or for a foreign waker.
+    /// The coroutine waits for the calls that it left in the port, or for a foreign waker.
     Pending,
-    /// It returned.
+    /// The coroutine returned.
     Done(Value),
-    /// It ended with an error.
+    /// The coroutine ended with an error.
     Failed(TaskError),
 }
 
@@ -122,13 +122,13 @@ pub enum Release {
     Future(ObjectRef),
     /// Drops the write side of a promise. If the promise is unsettled, it is abandoned now.
     Promise(ObjectRef),
-    /// Adds a sender.
+    /// Adds a sender to a channel.
     RetainSender(ObjectRef),
-    /// Drops a sender. Without senders the channel is closed.
+    /// Drops a sender of a channel. A channel without senders is closed.
     Sender(ObjectRef),
-    /// Adds a receiver.
+    /// Adds a receiver to a channel.
     RetainReceiver(ObjectRef),
-    /// Drops a receiver. Without receivers, sending is an error.
+    /// Drops a receiver of a channel. Sending to a channel without receivers is an error.
     Receiver(ObjectRef),
     /// Returns permits to a semaphore.
     Permits(ObjectRef, usize),
@@ -174,14 +174,14 @@ pub struct Port {
     value_argument: Cell<Value>,
     coroutine_argument: Cell<Option<BoxCoroutine>>,
 
-    /// Everything after that, in order.
+    /// Everything after the first call, in order.
     posts: RefCell<Vec<Posted>>,
     has_posts: Cell<bool>,
 
     /// One reply, and the number of its call (0 for none). More than one is rare.
     reply_id: Cell<CallId>,
     reply: Cell<Reply>,
-    /// The reply is `Unit`, and `reply` was not written.
+    /// Whether the reply is `Unit`, and `reply` was not written.
     is_done: Cell<bool>,
     more_replies: RefCell<BTreeMap<CallId, Reply>>,
     has_more: Cell<bool>,
@@ -401,7 +401,7 @@ impl Port {
         }
     }
 
-    /// Takes the reply if it only says that the call is done. If this returns `false`, use
+    /// Takes the reply if it only says that the call is complete. If this returns `false`, use
     /// `take_answer`.
     #[inline]
     pub fn take_done(&self) -> bool {
@@ -445,7 +445,7 @@ impl Port {
     /// Withdraws a call. A call that was not accepted yet leaves no trace.
     pub fn withdraw(&self, maker: TaskRef, id: CallId) {
         if !self.is_running(maker) {
-            // Dropped while another run was active; numbers are unique in one run only.
+            // Dropped while another run was active: call numbers are only unique in one run.
             return self.push(Post::Withdraw(maker, id));
         }
         if self.first.get() != First::None && self.first_id.get() == id {
@@ -529,13 +529,13 @@ impl Port {
         }
     }
 
-    // The side of the scheduler.
+    // Functions for the scheduler.
 
     pub(crate) fn begin(&self, next_call: u64, clock: Option<Time>, durable: bool) {
         self.durable.set(durable);
         self.next_call.set(next_call);
         if self.has_posts.get() {
-            // These may be from another run, whose numbers mean nothing here.
+            // The posts may be from another run, whose numbers are unrelated.
             self.posts.borrow_mut().iter_mut().for_each(|posted| posted.number = 0);
         }
         self.begin_round(clock);
@@ -589,7 +589,7 @@ impl Port {
         }
     }
 
-    /// Offers a reply when no other replies are there.
+    /// Offers a reply when there are no others.
     #[inline]
     pub(crate) fn offer_first(&self, id: CallId, reply: Reply) {
         self.reply_id.set(id);
@@ -598,7 +598,7 @@ impl Port {
         std::mem::forget(self.reply.replace(reply));
     }
 
-    /// Offers the reply that a call is done, when no other replies are there.
+    /// Offers the reply that a call is complete, when there are no other replies.
     #[inline]
     pub(crate) fn offer_done(&self, id: CallId) {
         self.reply_id.set(id);
@@ -616,7 +616,7 @@ impl Port {
         self.reply_id.get() != NO_CALL || self.has_more.get()
     }
 
-    /// Takes back the replies that the coroutine did not take.
+    /// Takes the replies that the coroutine did not take.
     #[cold]
     pub(crate) fn untaken(&self) -> Vec<(CallId, Reply)> {
         self.has_more.set(false);
@@ -628,7 +628,7 @@ impl Port {
         all.into_iter().collect()
     }
 
-    /// Whether the coroutine did nothing but yield.
+    /// Whether the coroutine only yielded.
     #[inline]
     pub(crate) fn only_yielded(&self) -> bool {
         self.first.get() == First::Yield
@@ -650,7 +650,7 @@ impl Port {
         self.has_releases.get() || self.has_posts.get()
     }
 
-    /// Whether the coroutine left nothing.
+    /// Whether the coroutine left no calls or handles.
     #[inline]
     pub(crate) fn is_clear(&self) -> bool {
         self.first.get() == First::None && !self.has_listed() && !self.has_untaken()

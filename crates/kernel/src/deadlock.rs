@@ -28,14 +28,14 @@ pub struct DeadlockError {
 pub struct Waiting {
     /// The task.
     pub task: TaskLabel,
-    /// What the task waits for.
+    /// A description of what the task waits for.
     pub on: String,
     /// The line of the call.
     pub at: Option<Site>,
 }
 
 impl DeadlockError {
-    /// The stable code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         ErrorKind::Deadlock.code()
     }
@@ -71,7 +71,7 @@ impl fmt::Display for DeadlockError {
 impl std::error::Error for DeadlockError {}
 
 impl Run {
-    /// The tasks that this one needs to continue.
+    /// Returns the tasks that this one needs to continue.
     fn needs(&self, slot: u32) -> Vec<u32> {
         let calls = self.tasks[slot as usize].calls();
         // If several calls are outstanding, any of them may wake the task.
@@ -95,8 +95,8 @@ impl Run {
         }
     }
 
-    /// The task that holds a mutex. A permit of a semaphore may have moved to any task, but a
-    /// mutex's guard stays in the task that made it.
+    /// Returns the task that holds a mutex. A permit of a semaphore may have moved to any task, but
+    /// a mutex's guard stays in the task that made it.
     fn keeper(&self, semaphore: u32) -> Option<u32> {
         let entry = &self.rare.semaphores[semaphore as usize];
         let taken = entry.taken.filter(|_| entry.lock == Lock::Mutex && entry.permits == 0)?;
@@ -114,8 +114,9 @@ impl Run {
         descriptors + effects + externals > 0 || timers > self.daemon_timers()
     }
 
-    /// How many timers belong to daemon tasks that no other task waits for: these wake no other
-    /// task. A daemon task that is being cancelled does not count, because its run waits for it.
+    /// Returns the number of timers of daemon tasks that no other task waits for: these wake no
+    /// other task. A daemon task that is being cancelled does not count, because its run waits for
+    /// it.
     fn daemon_timers(&self) -> usize {
         if self.rare.daemons.is_empty() {
             return 0;
@@ -131,7 +132,8 @@ impl Run {
         self.rare.daemons.iter().copied().filter(is_idle).map(timers).sum()
     }
 
-    /// The daemon tasks that another task waits for, directly or through other daemon tasks.
+    /// Returns the daemon tasks that another task waits for, directly or through other daemon
+    /// tasks.
     fn needed_daemons(&self) -> BTreeSet<u32> {
         let (mut open, mut waits_for) = (Vec::new(), BTreeMap::<u32, Vec<u32>>::new());
         for slot in self.rare.daemons.iter().copied() {
@@ -151,7 +153,7 @@ impl Run {
         needed
     }
 
-    /// The tasks that wait for this one, directly or through others.
+    /// Returns the tasks that wait for this one, directly or through others.
     pub(crate) fn dependents(&self, slot: u32) -> BTreeSet<u32> {
         let mut seen = BTreeSet::new();
         let mut open = vec![slot];
@@ -178,8 +180,8 @@ impl Run {
         DeadlockError { waiting, cycle }
     }
 
-    /// A text that says what a task waits for, if it waits. `effect` may return the name of an
-    /// effect.
+    /// Returns a text that says what a task waits for, if it waits. `effect` may return the name of
+    /// an effect.
     pub(crate) fn waits_for(
         &self,
         slot: u32,
@@ -221,7 +223,7 @@ impl Run {
         Waiting { task, on, at }
     }
 
-    /// A text that says what a call waits for.
+    /// Returns a text that says what a call waits for.
     fn describe(&self, wait: &Wait) -> String {
         let name = |slot: u32| self.task_name(slot);
         match *wait {
@@ -259,7 +261,7 @@ impl Run {
         }
     }
 
-    /// The names of the first few tasks, and how many more there are.
+    /// Returns the names of the first few tasks, and how many more there are.
     pub(crate) fn name_some(&self, slots: impl ExactSizeIterator<Item = u32>) -> String {
         some(slots.map(|slot| self.task_name(slot)))
     }
@@ -272,7 +274,8 @@ impl Run {
         }
     }
 
-    /// A mutex or a semaphore, with the number of free permits and the task that took the last one.
+    /// Describes a mutex or a semaphore, with the number of free permits and the task that took the
+    /// last one.
     fn describe_lock(&self, entry: &Semaphore, name: impl Fn(u32) -> String) -> String {
         let Semaphore { id, total, permits, .. } = entry;
         let taken = entry.taken.filter(|_| permits < total).map(|taken| {
@@ -292,7 +295,7 @@ impl Run {
         }
     }
 
-    /// The items that are not finished: of a thousand, the one that hangs.
+    /// Describes the items that are not finished: of a thousand, the one that hangs.
     fn describe_set(&self, set: u32, name: impl Fn(u32) -> String) -> String {
         let items = &self.sets[set as usize].items;
         let is_open = |on: Found| match on {
@@ -326,13 +329,13 @@ impl Run {
         }
     }
 
-    /// The cycles of tasks that wait for each other, each starting at its lowest slot.
+    /// Returns the cycles of tasks that wait for each other, each starting at its lowest slot.
     fn cycles(&self) -> Vec<Vec<u32>> {
         let mut found = BTreeSet::new();
         let mut done: BTreeSet<u32> = BTreeSet::new();
         for (start, _) in self.tasks.iter() {
-            // Depth first; `path` is the current path, with the tasks that are left to try from
-            // each task on it.
+            // A depth-first search; `path` is the current path, with the tasks that are left to try
+            // from each task on it.
             let mut path: Vec<(u32, Vec<u32>)> = Vec::new();
             let mut place: BTreeMap<u32, usize> = BTreeMap::new();
             let mut enter = Some(start as u32);
@@ -364,7 +367,8 @@ impl Run {
 /// The number of tasks that are named in one text.
 const MAX_NAMED: usize = 8;
 
-/// The first few names, and how many more there are. A task may wait for any number of others.
+/// Lists the first few names, and how many more there are. A task may wait for any number of
+/// others.
 fn some(names: impl ExactSizeIterator<Item = String>) -> String {
     let more = names.len().saturating_sub(MAX_NAMED);
     let named = names.take(MAX_NAMED).collect::<Vec<String>>().join(", ");

@@ -14,9 +14,9 @@ use crate::value::Value;
 pub(crate) enum End {
     Completed(Value),
     Failed(TaskError),
-    /// With the line that spawned it, if its coroutine knows it.
+    /// The task was cancelled; with the line that spawned it, if its coroutine knows it.
     Cancelled(Option<Site>),
-    /// The end of the run was forced; with the names of the tasks that were left.
+    /// The end of the run was forced; with the names of the remaining tasks.
     Forced(String),
 }
 
@@ -130,7 +130,7 @@ impl Run {
     /// Cancels the daemon tasks when no other task is left.
     fn end_daemons(&mut self) {
         let none_is_left = !self.rare.daemons.is_empty() && self.rare.daemons.len() == self.live;
-        // Each of them comes here again when it ends, and the others are cancelled already.
+        // This is called again for each of them when it ends, and the others are cancelled already.
         if none_is_left && !self.rare.daemons_are_cancelled {
             self.rare.daemons_are_cancelled = true;
             self.is_decided = true;
@@ -156,7 +156,7 @@ impl Run {
         self.rare.daemons.contains(&slot)
     }
 
-    /// Cancels the remaining tasks. Those that are being cancelled already take the time they need.
+    /// Cancels the remaining tasks. Those that are being cancelled already continue their cleanup.
     fn cancel_rest(&mut self) {
         let all = self.in_spawn_order(self.tasks.iter().map(|(slot, _)| slot as u32));
         for slot in all {
@@ -198,14 +198,15 @@ impl Run {
     }
 }
 
-/// The error of a root that was cancelled and whose cleanup was cut off.
+/// Returns the error of a root that was cancelled and whose cleanup was interrupted.
 pub fn forced_end(left: &str, root: TaskLabel) -> TaskError {
     let message = format!("was cancelled, and its end was forced while it had {left}");
     TaskError::new(ErrorKind::TaskCancelled, message).in_task(|| root)
 }
 
 impl Task {
-    /// Stores the outcome in the place of the coroutine, which is nearly always gone already.
+    /// Stores the outcome in the place of the coroutine, which has nearly always been dropped
+    /// already.
     #[inline]
     fn end_with(&mut self, outcome: Outcome, ended: u64) {
         match std::mem::replace(&mut self.body, Body::Over { outcome, ended }) {

@@ -40,7 +40,7 @@ pub fn panic_text(payload: Box<dyn Any + Send>) -> String {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a payload that is no text")
+        .unwrap_or("a payload that is not text")
         .to_string();
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(another);
@@ -53,9 +53,9 @@ pub fn panic_text(payload: Box<dyn Any + Send>) -> String {
 pub struct TaskLabel {
     /// The task's number.
     pub tid: Tid,
-    /// The name it was given, if any.
+    /// The task's name, if it has one.
     pub name: Option<String>,
-    /// The line that spawned it.
+    /// The line that spawned the task.
     pub spawned_at: Site,
 }
 
@@ -87,7 +87,8 @@ macro_rules! kinds {
                 match self { $(ErrorKind::$name => $code),+ }
             }
 
-            /// What to do about the error; empty where only the message can say that.
+            /// Returns the next step for the user; empty for kinds whose messages contain their
+            /// own.
             pub fn next_step(self) -> &'static str {
                 match self { $(ErrorKind::$name => $next),+ }
             }
@@ -101,7 +102,7 @@ kinds! {
     /// The task panicked.
     Panicked = "TFY0002", "fix the panic, or return an error from the task instead";
     /// The task was cancelled.
-    TaskCancelled = "TFY0003", "handle it where you wait, or look for who cancels the task";
+    TaskCancelled = "TFY0003", "handle it where you wait, or find out what cancels the task";
     /// A call was made outside a task.
     OutsideTask = "TFY0004", "make the call inside a task: `tiffany::run(async { … })`";
     /// A task waited for itself.
@@ -162,20 +163,20 @@ kinds! {
     BadArgument = "TFY0032", "correct what was given";
     /// The call asks for more permits than the semaphore has in all.
     TooManyPermits = "TFY0033", "ask for fewer permits, or make the semaphore with more";
-    /// A value that must be recorded can't be.
+    /// A value that must be recorded can't be serialized.
     Unserializable = "TFY0034", "give that part of the value a form that JSON has";
     /// A recorded value can't be read as the wanted type.
-    Unreadable = "TFY0035", "correct the input; if an older version of the program wrote it, let the type read that form as well";
+    Unreadable = "TFY0035", "correct the input; if an older version of the program wrote it, make the type accept that form too";
     /// A durable run's code did something other than what its log contains.
-    Diverged = "TFY0036", "bring the recorded call back, or let new code live with old runs by `patched`";
+    Diverged = "TFY0036", "restore the recorded call, or use `patched` to let new code work with old runs";
     /// The id belongs to a run with another function or another input.
     OtherRun = "TFY0037", "use another id, or ask for the run that has it";
     /// No function is registered under this name.
     Unregistered = "TFY0038", "register the function before the runtime is built; with `--app`, give the file that has it";
     /// The log has stopped after an error, so that durable runs can't continue.
-    LogFailed = "TFY0039", "mend the cause and open the log again";
+    LogFailed = "TFY0039", "fix the cause and open the log again";
     /// An at-most-once step was interrupted, and whether it happened is unknown.
-    InDoubt = "TFY0040", "find out whether it happened, and go on accordingly; it is not done again";
+    InDoubt = "TFY0040", "find out whether it happened, and continue accordingly; it is not done again";
     /// The log has no run with this id.
     NoSuchRun = "TFY0041", "check the id, and that this is the directory it was started in";
     /// The run is finished: it takes no messages and answers no questions.
@@ -183,24 +184,24 @@ kinds! {
     /// The process that has to act does not respond.
     Unreachable = "TFY0043", "see with `tiffany doctor` why the process does not answer; in a program, drive the runtime with `wait_for` or `run`";
     /// The run has no answer for questions of this name.
-    NoSuchQuestion = "TFY0044", "let the run answer it by `on_question`, or ask it later";
+    NoSuchQuestion = "TFY0044", "answer it in the run with `on_question`, or ask it later";
     /// A program yielded something that is not a call.
     NotACall = "TFY0045", "yield a call, a generator or coroutine, or nothing";
     /// A runtime was used on a thread other than its own.
     WrongThread = "TFY0046", "use a runtime on the thread that made it; other threads go through its handle";
     /// A runtime was used in a process that was forked from its own.
     Forked = "TFY0047", "start a runtime after the fork, or use `spawn` as the start method of `multiprocessing`";
-    /// A program was to be run that had begun already.
-    Begun = "TFY0048", "call its function again, which gives a new one";
+    /// The program to be run has already started.
+    Begun = "TFY0048", "call its function again, which returns a new one";
     /// The package was imported in a sub-interpreter.
     Subinterpreter = "TFY0049", "import it in the main interpreter, and use processes for more processors";
     /// A key in the user's database belongs to another run.
-    OtherKey = "TFY0050", "give each log directory a table of its own, or remove the keys of the run that is gone";
+    OtherKey = "TFY0050", "give each log directory a table of its own, or remove the keys of the run that no longer exists";
     /// A saga failed, and not all of its steps could be undone.
-    NotUndone = "TFY0051", "undo what is named by hand";
+    NotUndone = "TFY0051", "undo the named steps by hand";
     /// A step ended with an exception that can't be rebuilt from its record.
-    StepFailed = "TFY0052", "let its class be importable under the same name, with arguments that can be written down";
-    /// A program yielded again when it was to end.
+    StepFailed = "TFY0052", "make its class importable under the same name, with serializable arguments";
+    /// A program yielded again after it was told to end.
     NotEnding = "TFY0054", "let `Cancelled` and `GeneratorExit` pass, and yield nothing after them";
     /// A Python call was discarded before it was made.
     NeverMade = "TFY0055", "write `await` or `yield` before it";
@@ -211,13 +212,13 @@ kinds! {
     /// A crash changed what a workflow does.
     NotCrashProof = "TFY0058", "repeat the simulation that is named, and look at what the workflow does outside its steps";
     /// The code no longer does what its golden log contains.
-    GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update` or `replay RUN --capture DIR --force`";
+    GoldenLog = "TFY0059", "if the change is intended, record the log again with `pytest --golden-update` or `replay RUN --capture DIR --force`";
     /// The record to be changed in a fork is not an answer.
     NotAnAnswer = "TFY0116", "give the number of an `EffectResult`, an `ApprovalDecided`, a `PromiseSettled` or a `Message`; `log` lists them";
     /// The run can't be forked at this record.
     NotForkable = "TFY0117", "fork it at another record; `log` lists them";
     /// An answer for a fork has another shape than the recorded one.
-    OtherShape = "TFY0118", "give an answer of the same shape, or say that it is meant: `as_is`, `--as-is`";
+    OtherShape = "TFY0118", "give an answer of the same shape, or confirm the change with `as_is` or `--as-is`";
     /// A fork needs an effect that its parent has no answer for and that is not allowed.
     NotAllowed = "TFY0119", "permit it with `fork FORK --allow NAME`, or leave the fork as it is";
     /// The run can't start again here.
@@ -228,7 +229,7 @@ kinds! {
     NotRestored = "TFY0127", "register the state machine under the name it had, and let its type read what older versions wrote";
     /// The run was removed; its id stays taken.
     RunRemoved = "TFY0130", "start another run under another id, or restore the log from a backup";
-    /// The run was compacted: only its beginning and its end are left.
+    /// The run was compacted: only its input and its outcome are left.
     RunCompacted = "TFY0131", "see by `show` what came of it; what happened on the way is in older backups only";
     /// The run is not finished.
     NotOver = "TFY0132", "wait for its end, or end it by `cancel` and, if no process has the directory, `resume`; then do it again";
@@ -237,9 +238,9 @@ kinds! {
     /// The run has changed since it was read.
     ReadTooEarly = "TFY0134", "do it again";
     /// Events come from a running process, and no process owns the directory.
-    NoActivity = "TFY0150", "start the program that the runs belong to; what is written down of them is shown by `log`";
+    NoActivity = "TFY0150", "start the program that the runs belong to; `log` shows what is recorded of them";
     /// A question to a person was not answered in time.
-    ApprovalTimedOut = "TFY0180", "ask again, or say in the program what holds when nobody answers";
+    ApprovalTimedOut = "TFY0180", "ask again, or define in the program what happens when no person answers";
     /// There is no open question with this name.
     NoSuchApproval = "TFY0181", "list the open ones with `tiffany approve`";
     /// The question has already been answered.
@@ -247,9 +248,9 @@ kinds! {
     /// The question does not have this choice.
     BadChoice = "TFY0183", "give one of its choices, which `tiffany approve` lists";
     /// A person rejected what was asked.
-    Rejected = "TFY0184", "see by `show` who said so and why; change what was asked for, and ask again";
+    Rejected = "TFY0184", "see with `show` who decided and why; change the request, and ask again";
     /// A name contains a secret.
-    SecretName = "TFY0192", "give it a name without what the rules of redaction take out";
+    SecretName = "TFY0192", "use a name without text that the redaction rules remove";
     /// A value from outside the program has a form that no program could read.
     RefusedValue = "TFY0220", "send JSON with at most 100 levels, numbers within the range of a double, whole surrogate pairs, and each name once in an object";
     /// Calls that share the runtime of a directory have different settings.
@@ -339,7 +340,7 @@ struct Inner {
     origin: Origin,
 }
 
-/// The trace of an error, if it has one. It does not count when errors are compared.
+/// The trace of an error, if it has one. It is ignored when errors are compared.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Raised(Option<Box<Trace>>);
@@ -358,8 +359,8 @@ impl PartialEq for Raised {
 
 impl Eq for Raised {}
 
-/// The error as another language has it. It stays in the process, and does not count when errors
-/// are compared.
+/// The error object of another language. It stays in the process, and is ignored when errors are
+/// compared.
 #[derive(Clone, Default)]
 struct Origin(Option<Arc<dyn Any + Send + Sync>>);
 
@@ -378,7 +379,7 @@ impl fmt::Debug for Origin {
 }
 
 impl TaskError {
-    /// An error with a message, which is one lower-case clause.
+    /// Creates an error with a message, which is one lower-case clause.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> TaskError {
         let message = message.into();
         TaskError(Box::new(Inner {
@@ -394,7 +395,7 @@ impl TaskError {
         }))
     }
 
-    /// An error that the task itself returned.
+    /// Creates an error that the task itself returned.
     pub fn failed(message: impl Into<String>) -> TaskError {
         TaskError::new(ErrorKind::Failed, message)
     }
@@ -587,7 +588,7 @@ mod tests {
         assert_eq!(kept.lines.len(), Trace::MAX_LINES);
         assert!(kept.lines[0].starts_with("60 ") && kept.lines[39].starts_with("99 "));
         assert_eq!(kept.lines[0].chars().count(), Trace::MAX_LINE_CHARS + 1);
-        // Lines move, and the error is the same.
+        // Lines move, but the error stays equal.
         assert_eq!(traced, plain);
         assert_eq!(traced, plain.with_trace(Trace::new(at(8), [])));
     }

@@ -1,4 +1,4 @@
-//! Handlers, which are between a task's calls and the kernel. They form a chain, innermost first.
+//! Handlers, which sit between a task's calls and the kernel. They form a chain, innermost first.
 
 use std::any::Any;
 
@@ -6,9 +6,10 @@ use crate::call::{Reply, SystemCall};
 use crate::coroutine::BoxCoroutine;
 use crate::id::Tid;
 
-/// Sees the calls of the tasks that it is installed for, except those of the scheduler itself.
+/// Handles the calls of the tasks that it is installed for, except internal calls of the scheduler.
 ///
-/// A handler must be pure: it runs again when a run is replayed. It works through effects.
+/// A handler must be pure: it runs again when a run is replayed. It reaches the outside world only
+/// through effects.
 pub trait Handler {
     /// The handler's name in errors and traces.
     fn name(&self) -> &str;
@@ -22,15 +23,15 @@ pub trait Handler {
     fn handle(&self, call: &mut SystemCall, caller: Tid) -> Verdict;
 }
 
-/// What a handler does with a call.
+/// The decision of a handler about a call.
 pub enum Verdict {
-    /// Passes it on to the next handler, or after the outermost one to the kernel.
+    /// Passes the call on to the next handler, or from the outermost one to the kernel.
     Pass,
-    /// Answers it.
+    /// Answers the call.
     Answer(Reply),
-    /// Refuses it with this reason.
+    /// Refuses the call with this reason.
     Refuse(String),
-    /// Answers it with the result of this coroutine. The coroutine's calls are seen only by the
-    /// handlers outside this one.
+    /// Answers the call with the result of this coroutine. The coroutine's calls are seen only by
+    /// the handlers outside this one.
     Run(BoxCoroutine),
 }

@@ -1,5 +1,5 @@
 //! The identifiers of runs, tasks, calls and objects. They are small, ordered, given in sequence,
-//! and never reused within their run, so that a stale one is an error and never names another
+//! and never reused within their run, so that a stale one is an error and never refers to another
 //! object.
 
 use std::fmt;
@@ -47,7 +47,7 @@ pub struct ObjectRef {
     pub id: u64,
 }
 
-/// What Wait, Gather and Race can wait for.
+/// An item that Wait, Gather and Race can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Waitable {
     /// A task: ready when it is Completed, Failed or Cancelled.
@@ -57,7 +57,7 @@ pub enum Waitable {
 }
 
 impl Waitable {
-    /// The run that the task or promise belongs to.
+    /// Returns the run that the task or promise belongs to.
     pub fn run(&self) -> RunId {
         match self {
             Waitable::Task(task) => task.run,

@@ -1,5 +1,4 @@
-//! The slow path of calls that are watched, limited or handled. Other calls do not pass through
-//! here.
+//! The slow path of calls that are watched, limited or handled. Other calls bypass it.
 
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
@@ -28,7 +27,7 @@ impl Run {
     ) {
         let task = &mut self.tasks[slot as usize];
         if matches!(task.body, Body::Live { coroutine: None, .. }) {
-            return; // Made in the same breath as the task's end: nobody will take the answer.
+            return; // The task ended in the same turn, so the answer would not be taken.
         }
         if task.marks.has(Mark::CancelRequested) && !task.marks.has(Mark::Unwinding) {
             if task.state() == TaskState::Running {
@@ -105,7 +104,7 @@ impl Run {
         })
     }
 
-    /// Runs a handler's coroutine as a task of its own, which sees only the handlers outside.
+    /// Runs a handler's coroutine as a separate task, whose calls only the outer handlers see.
     fn run_handler(
         &mut self,
         slot: u32,

@@ -43,7 +43,7 @@ pub enum Order {
     Continue(CallRef, Rc<str>),
     /// From now on the promise may be settled under this UUID.
     Announce(Uuid, ObjectRef),
-    /// The task has this name from now on; `None`: the task has ended.
+    /// The name of a task has changed; `None` if the task has ended.
     Name(Tid, Option<Rc<str>>),
     /// Release this handle in the run that it belongs to.
     Elsewhere(Release),
@@ -56,15 +56,15 @@ pub enum Order {
 pub struct Asked {
     /// The question and its choices, as JSON.
     pub about: Rc<str>,
-    /// The data that the person needs for the decision, as JSON.
+    /// The data on which the person bases the decision, as JSON.
     pub payload: Option<Rc<str>>,
-    /// When it was asked.
+    /// When the question was asked.
     pub since: Time,
-    /// When it times out.
+    /// When the question times out.
     pub deadline: Option<Time>,
 }
 
-/// What a call waits for on a descriptor.
+/// The event that a call waits for on a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// The descriptor is readable.
@@ -95,16 +95,16 @@ pub enum Completion {
     Wake(crate::id::TaskRef),
 }
 
-/// One thing that happened in a run, for watchers.
+/// An event in a run, for watchers.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// The run's clock.
+    /// The time on the run's clock.
     pub at: Time,
     /// The run.
     pub run: RunId,
-    /// The task it happened to.
+    /// The task that the event concerns.
     pub tid: Tid,
-    /// What happened.
+    /// The kind of event, with its data.
     pub kind: EventKind,
 }
 
@@ -114,57 +114,57 @@ pub struct Event {
 pub enum EventKind {
     /// The task was spawned.
     Spawned {
-        /// Who spawned it; `None` for the root.
+        /// The task that spawned it; `None` for the root.
         parent: Option<Tid>,
-        /// Its name.
+        /// The name of the task.
         name: Option<Rc<str>>,
-        /// The line that spawned it.
+        /// The line that spawned the task.
         at: Site,
     },
-    /// Its turn began.
+    /// A turn of the task began.
     Running,
-    /// It made a call.
+    /// The task made a call.
     Called {
         /// The call's number.
         id: CallId,
         /// The kind of call.
         kind: CallKind,
-        /// The call as text.
+        /// The call formatted as text.
         call: String,
         /// The line of the call.
         at: Site,
     },
-    /// One of its calls was answered.
+    /// A call of the task was answered.
     Answered {
         /// The call's number.
         id: CallId,
         /// The error code, if the answer is an error.
         error: Option<&'static str>,
     },
-    /// It withdrew a call.
+    /// The task withdrew a call.
     Withdrawn {
         /// The call's number.
         id: CallId,
     },
-    /// It waits.
+    /// The task waits.
     Blocked(BlockReason),
-    /// It is ready again.
+    /// The task is ready again.
     Woken,
-    /// It was cancelled.
+    /// The task was cancelled.
     Cancelling,
-    /// It returned.
+    /// The task returned.
     Completed,
-    /// It ended with an error.
+    /// The task ended with an error.
     Failed(TaskError),
-    /// It was cancelled and has ended.
+    /// The task was cancelled and has ended.
     Cancelled,
-    /// It shows something.
+    /// The task shows progress, a log line, output or a stage.
     Shown(Box<Shown>),
-    /// It waits, through other tasks, for itself.
+    /// The task waits, through other tasks, for itself.
     Cycle(Vec<Tid>),
-    /// The policy chose it although it was not ready.
+    /// The policy chose the task although it was not ready.
     NotReady,
-    /// Its external promise was settled again.
+    /// An external promise was settled again.
     Ignored(Uuid),
 }
 

@@ -19,10 +19,10 @@ pub(crate) struct Calls {
 
 /// The progress of the one call. It is flat, because it is read and written at every turn.
 enum Progress {
-    /// There is no call.
+    /// There are no calls.
     None,
     Waiting(Wait),
-    /// Answered with `Reply::Unit`, the most common reply.
+    /// The call was answered with `Reply::Unit`, the most common reply.
     Done,
     Answered(Reply),
     /// There are several calls, or were.
@@ -35,14 +35,14 @@ pub(crate) struct Outstanding {
     pub(crate) what: Pending,
 }
 
-/// The present state of a call.
+/// The current state of a call.
 pub(crate) enum Pending {
     Waiting(Wait),
     Answered(Reply),
 }
 
 /// Calls in the order in which they were made, which is the order of their numbers. A removed call
-/// leaves its place empty for a while, so that many timeouts that do not happen need no shifting.
+/// leaves its place empty for a while, so that removing a cancelled timeout shifts nothing.
 #[derive(Default)]
 pub(crate) struct Several {
     calls: VecDeque<Entry>,
@@ -57,7 +57,7 @@ struct Entry {
     what: Option<Pending>,
 }
 
-/// What a call waits for, and where it is registered.
+/// The event that a call waits for, and where the call is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Join {
@@ -90,11 +90,11 @@ pub(crate) enum Wait {
         fd: i32,
     },
     Effect,
-    /// For a person, until the timer is due.
+    /// The answer of a person, until the timer is due.
     Approval {
         timer: Option<u32>,
     },
-    /// For the log.
+    /// The log.
     Commit {
         promise: u32,
     },
@@ -125,7 +125,7 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
-    /// Its place in the list of waiters of a task or a promise.
+    /// Returns the place in the list of waiters of a task or a promise.
     fn place(&self) -> Option<Place> {
         match *self {
             Wait::Join { place, .. }
@@ -166,7 +166,7 @@ impl Calls {
         matches!(self.progress, Progress::None)
     }
 
-    /// Adds a call that is done.
+    /// Adds a call that is complete.
     #[inline]
     pub(crate) fn add_done(&mut self, id: CallId, at: &'static Location<'static>) {
         if let Progress::None = self.progress {
@@ -205,7 +205,7 @@ impl Calls {
         }
     }
 
-    /// The list of several calls; created if there is none.
+    /// Returns the list of several calls; creates it if there is none.
     #[cold]
     fn several(&mut self) -> &mut Several {
         let (id, at) = (self.id, self.at);
@@ -222,7 +222,7 @@ impl Calls {
         }
     }
 
-    /// What a call waits for, if it waits.
+    /// Returns what a call waits for, if it waits.
     #[inline]
     pub(crate) fn wait_of(&self, id: CallId) -> Option<Wait> {
         match &self.progress {
@@ -232,7 +232,7 @@ impl Calls {
         }
     }
 
-    /// The line of a call.
+    /// Returns the line of a call.
     pub(crate) fn line_of(&self, id: CallId) -> Option<&'static Location<'static>> {
         match &self.progress {
             Progress::None => None,
@@ -241,7 +241,7 @@ impl Calls {
         }
     }
 
-    /// The call at this place in a list of waiters.
+    /// Returns the call at this place in a list of waiters.
     #[inline]
     pub(crate) fn waits_at(&self, place: Place) -> Option<CallId> {
         match &self.progress {
@@ -312,7 +312,8 @@ impl Calls {
         }
     }
 
-    /// All calls that wait, with their numbers and lines, in the order in which they were made.
+    /// Returns all calls that wait, with their numbers and lines, in the order in which they were
+    /// made.
     pub(crate) fn waits(&self) -> impl Iterator<Item = (CallId, Wait, &'static Location<'static>)> {
         let (one, several) = match &self.progress {
             Progress::Waiting(wait) => (Some((self.id, *wait, self.at)), None),
@@ -326,7 +327,7 @@ impl Calls {
         one.into_iter().chain(several)
     }
 
-    /// The only call and its line, if there is exactly one and it waits.
+    /// Returns the only call and its line, if there is exactly one and it waits.
     pub(crate) fn only_call(&self) -> Option<(CallId, Wait, &'static Location<'static>)> {
         match &self.progress {
             Progress::Waiting(wait) => Some((self.id, *wait, self.at)),
@@ -334,7 +335,7 @@ impl Calls {
         }
     }
 
-    /// What the only call waits for, if there is exactly one and it waits.
+    /// Returns what the only call waits for, if there is exactly one and it waits.
     #[inline]
     pub(crate) fn only_wait(&self) -> Option<Wait> {
         match &self.progress {
@@ -344,7 +345,7 @@ impl Calls {
         }
     }
 
-    /// The first call that still waits, and its line.
+    /// Returns the first call that still waits, and its line.
     #[inline]
     pub(crate) fn first_wait(&self) -> Option<(Wait, &'static Location<'static>)> {
         match &self.progress {
@@ -459,7 +460,7 @@ mod tests {
     use super::*;
     use crate::value::Value;
 
-    /// What is known of each call: the timer it waits for, or the number it was answered with.
+    /// The expected state of each call: the timer it waits for, or the number it was answered with.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Known {
         Waits(u32),
@@ -475,7 +476,8 @@ mod tests {
         }
     }
 
-    /// Against a map: whatever is added, answered, removed, taken back and offered, in any order.
+    /// Compares the list with a map, for random sequences of additions, answers, removals, returned
+    /// and offered replies.
     #[test]
     fn calls_are_a_map_by_number() {
         let here = Location::caller();
@@ -487,7 +489,7 @@ mod tests {
             };
             let (port, mut calls) = (Port::new(), Calls::new(here));
             let mut model: BTreeMap<u64, Known> = BTreeMap::new();
-            // Some never have more than one call, some have many.
+            // Some lists never have more than one call, some have many.
             let most = [1, 3, 50][dice(3) as usize];
             let mut next = 1;
             for _ in 0..dice(400) {
@@ -541,7 +543,7 @@ mod tests {
                             back.push((id, answer));
                         }
                         assert!(model.values().all(|known| matches!(known, Known::Waits(_))));
-                        // What is not taken comes back, after younger calls were made.
+                        // Replies that are not taken return after younger calls were made.
                         for (id, answer) in back.into_iter().filter(|_| dice(2) == 0) {
                             let Known::Answer(n) = answer else { unreachable!("it was offered") };
                             if model.len() < most {

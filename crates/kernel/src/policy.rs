@@ -1,5 +1,5 @@
-//! Policies: which ready tasks a round runs, and in which order. The default, first in first out,
-//! is built into the ready queue; the other policies plan each round from all candidates.
+//! Policies: the choice and order of the ready tasks that a round runs. The default, first in first
+//! out, is built into the ready queue; the other policies plan each round from all candidates.
 
 use crate::id::Tid;
 
@@ -8,15 +8,15 @@ use crate::id::Tid;
 pub struct Candidate {
     /// The task.
     pub tid: Tid,
-    /// The priority it was spawned with.
+    /// The priority that the task was spawned with.
     pub priority: u8,
-    /// How many tasks wait for it, directly or through others.
+    /// The number of tasks that wait for this one, directly or through others.
     pub dependents: usize,
-    /// How many rounds have left it out since it became ready.
+    /// The number of rounds that have left the task out since it became ready.
     pub age: u32,
 }
 
-/// Plans rounds.
+/// A plan for each round: which tasks run, and in which order.
 ///
 /// A policy sees the candidates in FIFO order, woken waiters first, and names the tasks that run.
 /// Tasks that it leaves out stay ready, and their age grows. If it names no task at all, all run.
@@ -40,8 +40,8 @@ impl Policy for Priority {
     }
 }
 
-/// Runs the task that most other tasks wait for first. Waiting raises a task here too, so that no
-/// task starves.
+/// Runs the task first that most other tasks wait for. The age of a task counts here too, so that
+/// no task starves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DependencyAware;
 
@@ -51,7 +51,7 @@ impl Policy for DependencyAware {
     }
 }
 
-/// All candidates of the highest level, with age counted in.
+/// Returns all candidates of the highest level, including the effect of age.
 fn take_highest(
     candidates: &[Candidate],
     plan: &mut Vec<Tid>,

@@ -15,22 +15,22 @@ use crate::error::TaskError;
 use crate::id::{ObjectRef, Tid, Uuid};
 use crate::run::{Counts, Extra};
 
-/// The tables themselves.
+/// The tables of a run.
 pub(crate) struct Tables {
     pub(crate) limits: Limits,
     pub(crate) extras: BTreeMap<u32, Extra>,
     pub(crate) ages: BTreeMap<u32, u32>,
-    /// Live daemon tasks.
+    /// The live daemon tasks.
     pub(crate) daemons: BTreeSet<u32>,
-    /// Whether they were cancelled because no other task is left.
+    /// Whether the daemon tasks were cancelled because no other task is left.
     pub(crate) daemons_are_cancelled: bool,
     pub(crate) externals: BTreeMap<Uuid, u32>,
     pub(crate) channels: Slab<Channel>,
     /// Channels for messages from outside, by name.
     pub(crate) inboxes: BTreeMap<Rc<str>, ObjectRef>,
-    /// The number of messages in these channels.
+    /// The number of unread messages in these channels.
     pub(crate) unread: usize,
-    /// Which branch the run takes at each change of the program.
+    /// The branch that the run takes at each change of the program.
     pub(crate) patches: BTreeMap<Rc<str>, bool>,
     pub(crate) semaphores: Slab<Semaphore>,
     pub(crate) groups: Slab<Group>,

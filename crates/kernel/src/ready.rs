@@ -7,7 +7,7 @@ pub(crate) struct Ready {
     /// The tasks of this round, and how many of them have had their turn.
     round: Vec<u32>,
     taken: usize,
-    /// For the next round: those that were blocked and woken, then those that were not.
+    /// The tasks for the next round: first those that were blocked and woken, then the others.
     woken: Vec<u32>,
     yielded: Vec<u32>,
 }

@@ -12,28 +12,28 @@ use crate::run::Run;
 use crate::time::Time;
 use crate::value::Value;
 
-/// Which calls of a run are recorded.
+/// The choice of calls that are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recording {
-    /// None: the run is not durable.
+    /// No calls: the run is not durable.
     #[default]
     Off,
-    /// Outward calls, and the answers from outside. Everything else follows from these.
+    /// Outward calls, and the answers from outside, which determine everything else.
     Outward,
-    /// All of them.
+    /// All calls.
     Every,
 }
 
-/// One thing that happened in a durable run.
+/// An event in a durable run, to be recorded.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The task it happened to.
+    /// The task that the record concerns.
     pub tid: Tid,
-    /// The run's clock.
+    /// The time on the run's clock.
     pub clock: Time,
-    /// How many turns the tasks of the run had had.
+    /// The number of turns that the run's tasks had taken.
     pub step: u64,
-    /// What happened.
+    /// The kind of record, with its data.
     pub kind: RecordKind,
 }
 
@@ -42,21 +42,21 @@ pub struct Record {
 pub enum RecordKind {
     /// The task made a call.
     Called(CallRecord),
-    /// The timer of one of its calls was due.
+    /// The timer of a call was due.
     Woken(CallRef),
-    /// It withdrew an outward call.
+    /// The task withdrew an outward call.
     Withdrawn(CallRef),
-    /// It withdrew a question that no person had answered.
+    /// The task withdrew a question that no person had answered.
     Unasked(CallRef),
-    /// Its cleanup took longer than allowed and was cut off.
+    /// The task's cleanup took longer than allowed and was cut short.
     CutShort,
-    /// The run took longer than allowed.
+    /// The run exceeded its time limit.
     OverTime,
-    /// It returned; with the value if it is the root.
+    /// The task returned; with the value if it is the root.
     Completed(Option<Value>),
-    /// It ended with an error.
+    /// The task ended with an error.
     Failed(TaskError),
-    /// It was cancelled; with the error if it is the root.
+    /// The task was cancelled; with the error if it is the root.
     Cancelled(Option<TaskError>),
 }
 
@@ -81,17 +81,17 @@ pub struct CallRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum About {
-    /// Nothing beyond its kind.
+    /// No subject beyond the kind of the call.
     Nothing,
     /// A task.
     Task(Tid),
     /// A task that was spawned.
     Child {
-        /// The task.
+        /// The number of the task.
         tid: Tid,
-        /// Its name.
+        /// The name of the task.
         name: Option<Rc<str>>,
-        /// Whether it is a daemon task.
+        /// Whether the task is a daemon task.
         daemon: bool,
     },
     /// A promise, channel, semaphore or group.
@@ -104,7 +104,7 @@ pub enum About {
     Time(Time),
     /// A number.
     Number(u64),
-    /// An identity.
+    /// A UUID.
     Uuid(Uuid),
     /// Data that the host needs again, as JSON.
     Json(Rc<str>),
@@ -112,7 +112,7 @@ pub enum About {
     Question {
         /// The question and its choices, as JSON.
         about: Rc<str>,
-        /// The data that the person needs for the decision, as JSON.
+        /// The data on which the person bases the decision, as JSON.
         payload: Option<Rc<str>>,
         /// When the question times out.
         until: Option<Time>,
@@ -155,7 +155,7 @@ impl Run {
         }
     }
 
-    /// Records something that happened to a task.
+    /// Records an event of a task.
     #[inline]
     pub(crate) fn record(&mut self, slot: u32, kind: impl FnOnce(&Run) -> RecordKind) {
         if self.recording != Recording::Off {
@@ -184,7 +184,7 @@ impl Run {
 }
 
 impl About {
-    /// The subject of a call, before it is performed.
+    /// Returns the subject of a call, before it is performed.
     pub(crate) fn call(call: &SystemCall, clock: Time) -> About {
         match call {
             SystemCall::Wait(Waitable::Task(task), _) | SystemCall::Cancel(task) => {

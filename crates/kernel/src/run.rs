@@ -28,7 +28,7 @@ use crate::timer::{Due, Timers};
 use crate::value::Value;
 use crate::waiters::WaitMap;
 
-/// How many undelivered failures are kept for the end of the run.
+/// The most undelivered failures that are kept for the end of the run.
 const MAX_UNOBSERVED: usize = 100;
 
 /// A root task and every task it spawned, with their tables, queue, timers and clock.
@@ -81,7 +81,7 @@ pub struct Run {
     pub(crate) waits_changed: bool,
 
     pub(crate) failure: Option<Box<RunFailure>>,
-    /// Whether the outcome is fixed, whatever its tasks still do.
+    /// Whether the outcome is fixed, whatever the remaining tasks do.
     pub(crate) is_decided: bool,
     pub(crate) rare: Rare,
 }
@@ -104,12 +104,12 @@ pub(crate) struct Hope {
     pub(crate) externals: usize,
 }
 
-/// Counts of things that were ignored. None of them is an error.
+/// Counts of completions and failures that were ignored. None of them is an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// External promises that were settled again.
     pub settled_again: u64,
-    /// Answers of the host to calls that had ended.
+    /// Answers of the host to calls that no longer wait.
     pub late: u64,
     /// Failures that were not delivered to any task, beyond those that are kept.
     pub unobserved_dropped: u64,
@@ -119,24 +119,24 @@ pub struct Counts {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RunFailure {
-    /// Its root failed or was cancelled.
+    /// The root failed or was cancelled.
     Root(TaskError),
     /// All tasks waited and nothing could wake them.
     Deadlock(DeadlockError),
-    /// It exceeded a limit.
+    /// The run exceeded a limit.
     Limit(TaskError),
 }
 
-/// A task as the host sees it.
+/// A task, as the host sees it.
 #[derive(Clone, Debug)]
 pub struct TaskInfo {
-    /// Number, name and line.
+    /// The task's number, name and line.
     pub label: TaskLabel,
-    /// Its state.
+    /// The task's state.
     pub state: TaskState,
-    /// What it waits for, as text.
+    /// A description of what the task waits for.
     pub waits_for: Option<String>,
-    /// The line of the call it waits in.
+    /// The line of the call that the task waits in.
     pub waits_at: Option<Site>,
 }
 
@@ -156,7 +156,7 @@ impl Run {
         run
     }
 
-    /// The empty tables of a run. Its time begins now.
+    /// Creates the empty tables of a run. Its time begins now.
     pub(crate) fn without_tasks(id: RunId, config: RunConfig, now: Time) -> Run {
         let mut run = Run {
             id,
@@ -237,39 +237,39 @@ impl Run {
         self.live == 0
     }
 
-    /// How many tasks have not ended.
+    /// Returns the number of tasks that have not ended.
     pub fn live_tasks(&self) -> usize {
         self.live
     }
 
-    /// When the next timer is due.
+    /// Returns when the next timer is due.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
         self.timers.next_deadline()
     }
 
-    /// How many calls the host is working on.
+    /// Returns the number of calls that the host is working on.
     pub fn effects(&self) -> usize {
         self.hope.effects
     }
 
-    /// Counts an answer of the host that came after it had answered, or was about to answer, in
+    /// Counts an answer of the host to a call that it had answered, or was about to answer, in
     /// another way.
     pub fn count_late(&mut self) {
         self.rare.counts.late += 1;
     }
 
-    /// The counts of things that were ignored so far.
+    /// Returns the counts of ignored completions and failures so far.
     pub fn counts(&self) -> Counts {
         self.rare.counts
     }
 
-    /// How many system calls were accepted so far.
+    /// Returns the number of system calls that were accepted so far.
     pub fn calls_made(&self) -> u64 {
         self.calls_made
     }
 
-    /// What the Charge calls add up to.
+    /// Returns the sum of all Charge calls.
     pub fn cost(&self) -> u64 {
         self.cost
     }
@@ -306,22 +306,22 @@ impl Run {
         self.records.push(record);
     }
 
-    /// Which calls are recorded.
+    /// Returns which calls are recorded.
     pub fn recording(&self) -> Recording {
         self.recording
     }
 
-    /// How many turns tasks of this run have had.
+    /// Returns the number of turns that the run's tasks have taken.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// The task that made a call.
+    /// Returns the task that made a call.
     pub fn caller_label(&self, call: CallRef) -> Option<TaskLabel> {
         self.tasks.contains(call.slot as usize).then(|| self.label(call.slot))
     }
 
-    /// The number of the task that made a call.
+    /// Returns the number of the task that made a call.
     pub fn caller(&self, call: CallRef) -> Option<Tid> {
         self.tasks.get(call.slot as usize).map(|task| task.tid)
     }
@@ -361,14 +361,14 @@ impl Run {
         std::mem::take(&mut self.events)
     }
 
-    /// Takes the events since the last call in exchange for an empty list, whose room the run uses
-    /// again.
+    /// Takes the events since the last call in exchange for an empty list, whose capacity the run
+    /// reuses.
     pub fn swap_events(&mut self, empty: Vec<Event>) -> Vec<Event> {
         let kept = if self.is_ready() { empty } else { Vec::new() };
         std::mem::replace(&mut self.events, kept)
     }
 
-    /// Sets which events are left in the outbox from now on.
+    /// Sets the level of events that are left in the outbox from now on.
     pub fn want_events(&mut self, wanted: Events) {
         self.events_wanted = wanted;
         let watched = wanted == Events::All || self.recording != Recording::Off;
@@ -376,7 +376,7 @@ impl Run {
         self.watched_turns = self.careful || wanted >= Events::Turns;
     }
 
-    /// Which events are left in the outbox.
+    /// Returns the level of events that are left in the outbox.
     pub fn wanted_events(&self) -> Events {
         self.events_wanted
     }
@@ -393,12 +393,12 @@ impl Run {
         }
     }
 
-    /// Why the run will not end with its root's value, once that is known.
+    /// Returns why the run will not end with its root's value, once that is known.
     pub fn failure(&self) -> Option<&RunFailure> {
         self.failure.as_deref()
     }
 
-    /// The outcome, once it is fixed. Some tasks may still be in their cleanup.
+    /// Returns the outcome, once it is fixed. Some tasks may still be in their cleanup.
     pub fn fixed_outcome(&self) -> Option<Result<Value, RunFailure>> {
         if !self.is_decided && !self.is_over() {
             return None;
@@ -418,7 +418,7 @@ impl Run {
         self.is_decided && !self.is_over()
     }
 
-    /// The version of the rules about ends that the run follows.
+    /// Returns the version of the rules about ends that the run follows.
     pub fn rules(&self) -> Rules {
         self.rules
     }
@@ -444,7 +444,8 @@ impl Run {
         all
     }
 
-    /// The state of a task, by number; `None` if it has ended and was forgotten, or never existed.
+    /// Returns the state of a task, by number; `None` if it has ended and was forgotten, or never
+    /// existed.
     pub fn task_state(&self, tid: Tid) -> Option<TaskState> {
         let slot = match &self.tids {
             Some(tids) => tids.get(tid)?,
@@ -453,8 +454,8 @@ impl Run {
         Some(self.tasks[slot as usize].state())
     }
 
-    /// The slot of a task, by number. Few programs look tasks up by number, so the index is built
-    /// on first use.
+    /// Returns the slot of a task, by number. Few programs look tasks up by number, so the index is
+    /// built on first use.
     pub(crate) fn slot_of(&mut self, tid: Tid) -> Option<u32> {
         if self.tids.is_none() {
             self.tids = Some(Box::new(TidIndex::new(self.slots_by_tid())));
@@ -466,7 +467,7 @@ impl Run {
         self.tasks.iter().map(|(slot, task)| (task.tid, slot as u32))
     }
 
-    /// All known tasks, ordered by number.
+    /// Returns all known tasks, ordered by number.
     pub fn tasks(&self) -> Vec<TaskInfo> {
         let mut all: Vec<TaskInfo> = self
             .tasks
@@ -557,7 +558,7 @@ impl Run {
         }
     }
 
-    /// The line of a call, as the coroutine or else the compiler knows it.
+    /// Returns the line of a call, as the coroutine or else the compiler knows it.
     pub(crate) fn site(&self, slot: u32, at: &'static Location<'static>) -> Site {
         let line = self.tasks[slot as usize].coroutine().and_then(|coroutine| coroutine.line());
         line.unwrap_or_else(|| at.into())
@@ -571,7 +572,7 @@ impl Run {
         CallRef { run: self.id, slot, call }
     }
 
-    /// The slot of a task that a handle refers to.
+    /// Returns the slot of the task that a handle refers to.
     pub(crate) fn find_task(&self, task: TaskRef) -> Result<u32, TaskError> {
         self.check_run(task.run, "task", task.tid.0)?;
         match self.tasks.get(task.slot as usize) {
@@ -580,7 +581,7 @@ impl Run {
         }
     }
 
-    /// An error if a handle belongs to another run.
+    /// Returns an error if a handle belongs to another run.
     #[inline]
     pub(crate) fn check_run(&self, run: RunId, what: &str, id: u64) -> Result<(), TaskError> {
         if run == self.id { Ok(()) } else { Err(self.foreign_run(run, what, id)) }
@@ -592,7 +593,7 @@ impl Run {
         TaskError::new(ErrorKind::ForeignRun, message)
     }
 
-    /// The number of a new promise, channel, semaphore or group.
+    /// Returns the number of a new promise, channel, semaphore or group.
     pub(crate) fn next_object_id(&mut self) -> u64 {
         let id = self.next_object;
         self.next_object += 1;
@@ -603,7 +604,7 @@ impl Run {
         ObjectRef { run: self.id, slot, id }
     }
 
-    /// The next position in the order in which tasks and promises end.
+    /// Returns the next position in the order in which tasks and promises end.
     pub(crate) fn next_end(&mut self) -> u64 {
         self.next_end += 1;
         self.next_end
@@ -674,7 +675,7 @@ impl Run {
         }
     }
 
-    /// Finds a waitable in the tables.
+    /// Finds a task or a promise in the tables.
     pub(crate) fn find(&self, on: Waitable) -> Result<Found, TaskError> {
         match on {
             Waitable::Task(task) => self.find_task(task).map(Found::Task),
@@ -698,7 +699,7 @@ impl Drop for Run {
     }
 }
 
-/// A waitable in the tables.
+/// A task or a promise in the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Task(u32),
@@ -707,6 +708,6 @@ pub(crate) enum Found {
 
 #[cold]
 fn task_gone(tid: Tid) -> TaskError {
-    let message = format!("task {tid} is over and its result is gone");
+    let message = format!("task {tid} is finished and its result was discarded");
     TaskError::new(ErrorKind::UnknownTask, message)
 }

@@ -158,7 +158,7 @@ impl Run {
         })
     }
 
-    /// One turn of one task.
+    /// Runs one turn of one task.
     #[inline(always)]
     fn turn(&mut self, slot: u32, port: &Port) -> Next {
         self.running_answered = false;
@@ -171,7 +171,7 @@ impl Run {
         self.plain_turn(slot, port)
     }
 
-    /// A turn that is watched, or of a task with special marks.
+    /// Runs a turn that is watched, or of a task with special marks.
     #[cold]
     fn watched_turn(&mut self, slot: u32, port: &Port) -> Next {
         if self.careful || !self.watched_turns || !self.tasks[slot as usize].begin_plain_turn() {
@@ -181,7 +181,7 @@ impl Run {
         self.plain_turn(slot, port)
     }
 
-    /// A turn of a task that continues and has no special marks.
+    /// Runs a turn of a task that continues and has no special marks.
     #[inline(always)]
     fn plain_turn(&mut self, slot: u32, port: &Port) -> Next {
         let task = &mut self.tasks[slot as usize];
@@ -210,7 +210,7 @@ impl Run {
         }
     }
 
-    /// A turn of a task that has a name, is watched or does not continue.
+    /// Runs a turn of a task that has a name, is watched or does not continue.
     #[cold]
     fn special_turn(&mut self, slot: u32, port: &Port) -> Next {
         let task = &mut self.tasks[slot as usize];
@@ -261,7 +261,8 @@ impl Run {
         self.turn_event(slot, EventKind::Running);
     }
 
-    /// The turn of a task that does not continue: it is unwound, or was cancelled while queued.
+    /// Runs the turn of a task that does not continue: it is unwound, or was cancelled while
+    /// queued.
     #[cold]
     fn step_out(&mut self, slot: u32, port: &Port) {
         let me = self.task_ref(slot);
@@ -315,7 +316,7 @@ impl Run {
         self.finish(slot, end);
     }
 
-    /// After a turn that was not its last, a task is ready again or waits.
+    /// Queues or blocks a task after a turn that was not its last.
     fn after_turn(&mut self, slot: u32, port: &Port) -> Next {
         self.keep_untaken(slot, port);
         self.accept(slot, port);
@@ -326,7 +327,7 @@ impl Run {
     /// what `dispatch` would do without moving the call; the task has no special marks.
     #[inline]
     fn after_common_call(&mut self, slot: u32, port: &Port) -> Next {
-        // What these drop in turn is handled after the call.
+        // Handles that these drop in turn are released after the call.
         self.accept_releases(port);
         if self.tasks[slot as usize].is_special() {
             return self.after_turn(slot, port);
@@ -392,7 +393,7 @@ impl Run {
                 task.suspend();
                 return self.go_on(slot);
             }
-            // In cleanup the task stays Cancelling.
+            // During its cleanup the task stays Cancelling.
             TaskState::Cancelling if !task.marks.has(Mark::Queued) => self.requeue(slot),
             _ => {}
         }
@@ -461,7 +462,7 @@ impl Run {
     fn settle_down(&mut self, slot: u32) {
         let task = &mut self.tasks[slot as usize];
         if task.state() == TaskState::Cancelling {
-            // In cleanup the task has another turn when one of its calls is answered.
+            // During its cleanup the task has another turn when one of its calls is answered.
             return;
         }
         if task.marks.has(Mark::CancelRequested) {
@@ -477,7 +478,7 @@ impl Run {
         self.turn_event(slot, EventKind::Blocked(reason));
     }
 
-    /// Accepts what a coroutine left in the port, in the order in which it was left.
+    /// Accepts the calls and handles that a coroutine left in the port, in their order.
     fn accept(&mut self, slot: u32, port: &Port) {
         self.accept_releases(port);
         if let Some(call) = port.take_first() {
@@ -487,7 +488,7 @@ impl Run {
         self.accept_listed(Some(slot), port);
     }
 
-    /// Accepts what is in the port's lists. This can drop coroutines, which release handles too.
+    /// Accepts the lists of the port. This can drop coroutines, which release handles too.
     fn accept_listed(&mut self, slot: Option<u32>, port: &Port) {
         self.accept_releases(port);
         let mut at = 0;
@@ -518,8 +519,8 @@ impl Run {
         }
     }
 
-    /// Accepts what was left in the port while no task was running on this thread: handles dropped
-    /// elsewhere, or with a value that was not taken.
+    /// Accepts handles that were left in the port while no task was running on this thread: they
+    /// were dropped elsewhere, or with a value that was not taken.
     #[inline]
     fn accept_strays(&mut self, port: &Port) {
         if port.has_listed() {
@@ -565,7 +566,7 @@ impl Run {
         self.note_answer(slot, id, answer, || (kind, name), at);
     }
 
-    /// Notes the answer to a call of the running task.
+    /// Stores the answer to a call of the running task.
     #[inline]
     fn note_answer(
         &mut self,
@@ -587,7 +588,7 @@ impl Run {
         }
     }
 
-    /// Notes a reply to a call of the running task that was answered at once.
+    /// Stores a reply to a call of the running task that was answered at once.
     #[inline]
     pub(crate) fn note_reply(
         &mut self,
@@ -668,7 +669,7 @@ impl Run {
             self.ready.push_woken(slot);
             self.turn_event(slot, EventKind::Woken);
         } else if task.state() == TaskState::Cancelling && !task.marks.set(Mark::Queued) {
-            // In cleanup.
+            // The task is in its cleanup.
             self.ready.push_woken(slot);
         }
     }
@@ -688,7 +689,7 @@ impl First {
 
 #[cold]
 fn not_durable() -> TaskError {
-    let message = "a durable task awaited a future that is no system call";
+    let message = "a durable task awaited a future that is not a system call";
     TaskError::new(ErrorKind::NotDurable, message)
 }
 
@@ -701,7 +702,7 @@ impl Coroutine for Nothing {
     }
 }
 
-/// What happens after a task's turn.
+/// The continuation after a task's turn.
 enum Next {
     /// The task continues at once, because no other task is ready. It is not in the queue.
     GoOn,

@@ -1,32 +1,32 @@
-//! What a task shows to watchers: progress, log lines, output and stages. The kernel only passes it
-//! on; it changes nothing, and it is not recorded.
+//! Progress, log lines, output and stages that a task shows to watchers. The kernel only passes
+//! them on; they change nothing and are not recorded.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Something that a task shows.
+/// Progress, a log line, output or a stage that a task shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// The kind.
+    /// The kind, with its data.
     pub what: Showing,
-    /// The text.
+    /// The text that is shown.
     pub message: Cow<'static, str>,
 }
 
-/// The kinds of things that can be shown.
+/// The kinds of data that a task can show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Showing {
     /// Progress, with the total if it is known.
     Progress {
-        /// How much is done.
+        /// The amount that is complete.
         done: u64,
-        /// How much there is in all.
+        /// The total amount.
         total: Option<u64>,
     },
-    /// A line of a log.
+    /// A log line.
     Log(LogLevel),
     /// A piece of the output of the task, or of a program that it runs.
     Output(Cow<'static, str>),
@@ -44,9 +44,9 @@ pub enum LogLevel {
     Debug,
     /// Normal activity.
     Info,
-    /// Something that needs attention.
+    /// A condition that needs attention.
     Warn,
-    /// Something that failed.
+    /// A failure.
     Error,
 }
 
@@ -60,15 +60,15 @@ macro_rules! stages {
         }
 
         impl Stage {
-            /// All of them.
+            /// All stages.
             pub const ALL: &[Stage] = &[$(Stage::$name),+];
 
-            /// The stage's name in events.
+            /// Returns the stage's name in events.
             pub fn name(self) -> &'static str {
                 match self { $(Stage::$name => stringify!($name)),+ }
             }
 
-            /// The stage with this name.
+            /// Returns the stage with this name.
             pub fn parse(name: &str) -> Option<Stage> {
                 Stage::ALL.iter().copied().find(|stage| stage.name() == name)
             }
@@ -91,7 +91,7 @@ stages! {
     AwaitingUserApproval,
     /// A change is being made.
     CommittingPatch,
-    /// There is no work.
+    /// The process has no work.
     Idle,
     /// A task, or the run, has its result.
     Completed,
@@ -107,9 +107,9 @@ stages! {
     Cancelling,
     /// A task reports progress.
     Progress,
-    /// A line of a log.
+    /// A task writes a log line.
     Log,
-    /// A piece of output.
+    /// A task writes output.
     Output,
     /// A task, or the run, ended with an error.
     Failed,
@@ -118,8 +118,8 @@ stages! {
 }
 
 impl Stage {
-    /// Whether the event only reports turns. There are as many of these as turns, so they are sent
-    /// only to watchers that ask for them.
+    /// Whether the event only reports turns. Such events are as many as turns, so they are sent
+    /// only to watchers that request them.
     pub fn is_churn(self) -> bool {
         matches!(self, Stage::Running | Stage::Blocked | Stage::Woken)
     }
@@ -132,7 +132,7 @@ impl fmt::Display for Stage {
 }
 
 impl Shown {
-    /// The stage under which this is reported.
+    /// Returns the stage under which this is reported.
     pub fn stage(&self) -> Stage {
         match &self.what {
             Showing::Progress { .. } => Stage::Progress,
@@ -160,7 +160,7 @@ impl fmt::Display for Shown {
 }
 
 impl LogLevel {
-    /// The level's name.
+    /// Returns the level's name.
     pub fn name(self) -> &'static str {
         match self {
             LogLevel::Trace => "trace",
@@ -171,7 +171,7 @@ impl LogLevel {
         }
     }
 
-    /// The level with this name.
+    /// Returns the level with this name.
     pub fn parse(name: &str) -> Option<LogLevel> {
         use LogLevel::*;
         [Trace, Debug, Info, Warn, Error].into_iter().find(|level| level.name() == name)

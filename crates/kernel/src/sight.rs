@@ -11,11 +11,11 @@ use crate::value::Value;
 /// A function in a task's call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its name.
+    /// The name of the function.
     pub function: String,
-    /// The current line in it.
+    /// The current line in the function.
     pub at: Site,
-    /// Its variables by name, each formatted by its language.
+    /// The function's variables by name, each formatted by its language.
     pub locals: Vec<(String, String)>,
 }
 
@@ -24,15 +24,15 @@ pub struct Frame {
 pub struct Sight {
     /// The task and its state.
     pub info: TaskInfo,
-    /// Its store, by key.
+    /// The task's store, by key.
     pub store: Vec<(Rc<str>, Value)>,
-    /// Its call stack, the innermost function last.
+    /// The task's call stack, the innermost function last.
     pub frames: Vec<Frame>,
 }
 
 impl Run {
-    /// A detailed view of every known task, ordered by number. `effect` returns the host's name for
-    /// the effect of a call.
+    /// Returns a detailed view of every known task, ordered by number. `effect` returns the host's
+    /// name for the effect of a call.
     pub fn sights(&self, effect: &dyn Fn(CallRef) -> Option<String>) -> Vec<Sight> {
         self.tasks().into_iter().map(|info| self.sight(info, effect)).collect()
     }

@@ -22,9 +22,9 @@ use crate::value::Value;
 
 /// The state of a coroutine, from which it can be restored.
 pub struct Saved {
-    /// The name of its type.
+    /// The name of the state machine's type.
     pub agent: Rc<str>,
-    /// Its state, as JSON.
+    /// The state, as JSON.
     pub state: String,
     /// The call that the coroutine makes in this state.
     pub wants: SystemCall,
@@ -32,27 +32,27 @@ pub struct Saved {
 
 /// The tables of a dormant run.
 pub struct Tables {
-    /// How many turns its tasks have had.
+    /// The number of turns that the tasks have taken.
     pub steps: u64,
-    /// The state of its random number generator.
+    /// The state of the random number generator.
     pub random: u64,
-    /// The number that the next task will have.
+    /// The number of the next task.
     pub next_tid: u64,
-    /// The number that the next promise or channel will have.
+    /// The number of the next promise or channel.
     pub next_object: u64,
-    /// How many tasks and promises have ended.
+    /// The number of tasks and promises that have ended.
     pub ends: u64,
-    /// How many calls it has made.
+    /// The number of calls so far.
     pub calls: u64,
-    /// What they have cost.
+    /// The cost of all calls so far.
     pub cost: u64,
-    /// Which branch it takes at each change of the program.
+    /// The branch that the run takes at each change of the program.
     pub patches: Vec<(Rc<str>, bool)>,
-    /// Its live tasks, in the order in which they began to wait.
+    /// The live tasks, in the order in which they began to wait.
     pub tasks: Vec<LiveTask>,
-    /// Tasks that have ended and whose results may be asked for.
+    /// Ended tasks whose results may be requested.
     pub ended: Vec<EndedTask>,
-    /// Its external promises.
+    /// The external promises.
     pub promises: Vec<HeldPromise>,
     /// Failures that were not delivered to any task.
     pub unobserved: Vec<TaskError>,
@@ -60,53 +60,54 @@ pub struct Tables {
 
 /// A task that waits.
 pub struct LiveTask {
-    /// Its number.
+    /// The task's number.
     pub tid: Tid,
-    /// The name of its type.
+    /// The name of the state machine's type.
     pub agent: Rc<str>,
-    /// Its state, as JSON.
+    /// The task's state, as JSON.
     pub state: String,
-    /// Its name.
+    /// The task's name.
     pub name: Option<Rc<str>>,
-    /// Its priority.
+    /// The task's priority.
     pub priority: u8,
-    /// Whether its handle exists.
+    /// Whether the task's handle exists.
     pub is_held: bool,
-    /// The length of its log when it was spawned.
+    /// The length of the task's log when it was spawned.
     pub log_base: u32,
-    /// Its store.
+    /// The task's store.
     pub store: Vec<(Rc<str>, Value)>,
-    /// Its log.
+    /// The task's log.
     pub log: Vec<Value>,
-    /// When its sleep ends, if it sleeps.
+    /// When the task's sleep ends, if it sleeps.
     pub until: Option<Time>,
-    /// Whether it is a daemon task.
+    /// Whether the task is a daemon task.
     pub daemon: bool,
 }
 
 /// A task that has ended.
 pub struct EndedTask {
-    /// Its number.
+    /// The task's number.
     pub tid: Tid,
-    /// How it ended.
+    /// The task's final state.
     pub state: TaskState,
-    /// Its error, or its value unless that was taken.
+    /// The task's error, or its value unless that was taken.
     pub outcome: Result<Option<Value>, TaskError>,
-    /// Its position in the order in which tasks and promises ended.
+    /// The task's position in the order in which tasks and promises ended.
     pub ended: u64,
-    /// Whether its failure was delivered to a task.
+    /// Whether the task's failure was delivered to a task.
     pub is_observed: bool,
 }
 
 /// An external promise.
 pub struct HeldPromise {
-    /// Its number.
+    /// The promise's number.
     pub id: u64,
-    /// Its UUID.
+    /// The promise's UUID.
     pub uuid: Uuid,
-    /// What it was settled with, and its position in the order in which tasks and promises ended.
+    /// The result that the promise was settled with, and its position in the order in which tasks
+    /// and promises ended.
     pub settled: Option<(Result<Value, TaskError>, u64)>,
-    /// Whether a task has its handle.
+    /// Whether a task has the promise's handle.
     pub is_held: bool,
 }
 
@@ -118,19 +119,19 @@ pub struct Names {
 }
 
 impl Names {
-    /// The reference of a task, by its number.
+    /// Returns the reference of a task, by its number.
     pub fn task(&self, tid: Tid) -> Option<TaskRef> {
         self.tasks.get(&tid).map(|slot| TaskRef { run: self.run, slot: *slot, tid })
     }
 
-    /// The reference of a promise, by its number.
+    /// Returns the reference of a promise, by its number.
     pub fn promise(&self, id: u64) -> Option<ObjectRef> {
         self.promises.get(&id).map(|slot| ObjectRef { run: self.run, slot: *slot, id })
     }
 }
 
 impl Tables {
-    /// The references that everything will have in the run with this number.
+    /// Returns the references that all objects will have in the run with this number.
     pub fn names(&self, run: RunId) -> Names {
         let tids =
             self.tasks.iter().map(|task| task.tid).chain(self.ended.iter().map(|task| task.tid));
@@ -148,8 +149,8 @@ struct Found {
 }
 
 impl Run {
-    /// The tables of this run, and the call that each live task waits in. The error says why the
-    /// run can't be saved now.
+    /// Returns the tables of this run, and the call that each live task waits in. The error says
+    /// why the run can't be saved now.
     pub fn tables(&self) -> Result<(Tables, Vec<CallRecord>), String> {
         self.stands_still()?;
         let mut live = self.live_calls()?;
@@ -194,7 +195,7 @@ impl Run {
         Ok((tables, calls))
     }
 
-    /// The messages from outside that no task has received, by name and in order.
+    /// Returns the messages from outside that no task has received, by name and in order.
     pub fn messages(&self) -> Vec<(Rc<str>, Value)> {
         self.waiting_messages()
     }
@@ -205,7 +206,7 @@ impl Run {
             return no("a task is ready");
         }
         if self.failure().is_some() || self.tasks[self.root as usize].end().is_some() {
-            return no("its root is over");
+            return no("its root is finished");
         }
         if self.next_deadline().is_some_and(|deadline| deadline <= self.clock) {
             return no("a timer is due");
@@ -251,8 +252,8 @@ impl Run {
         let task = &self.tasks[slot as usize];
         let tid = task.tid;
         let saved = task.coroutine().and_then(|coroutine| coroutine.save());
-        let saved = saved
-            .ok_or_else(|| format!("task {tid} is no state machine that can be written down"))?;
+        let saved =
+            saved.ok_or_else(|| format!("task {tid} is not a serializable state machine"))?;
         let Saved { agent, state, wants } =
             saved.map_err(|error| format!("task {tid}: {}", error.message()))?;
         let (_, _, at) = task.calls().and_then(|calls| calls.only_call()).ok_or("it waits")?;
@@ -268,7 +269,7 @@ impl Run {
             ));
         }
         let about = match wait {
-            // Its UUID was drawn when the call was made.
+            // The UUID of the promise was drawn when the call was made.
             Wait::Commit { promise } => {
                 self.promises[promise as usize].uuid().map_or(About::Nothing, About::Uuid)
             }
@@ -325,8 +326,8 @@ impl Run {
     }
 
     /// Restores a run from tables. Each of its live tasks is ready, and makes the call again that
-    /// it waited in; `coroutines` are in the order of the tables' live tasks. Its time began at
-    /// `since`.
+    /// it waited in; `coroutines` are in the order of the tables' live tasks. Its clock is `now`,
+    /// and its time limit counts from `since`, which is later than `now` in a fork.
     pub fn restore(
         id: RunId,
         tables: Tables,
@@ -336,7 +337,7 @@ impl Run {
     ) -> Run {
         let at = config.started_at;
         let mut run = Run::without_tasks(id, config, since);
-        run.set_clock(now);
+        run.clock = now;
         // Each task has a turn to make its call again, which was counted before.
         let count = tables.tasks.len() as u64;
         (run.steps, run.calls_made) =
@@ -397,7 +398,7 @@ impl Run {
     }
 }
 
-/// Whether a call of this kind waits in this way.
+/// Whether a call of this kind can wait in this way.
 fn suits(kind: CallKind, wait: Wait) -> bool {
     match wait {
         Wait::Timer { .. } => matches!(kind, CallKind::Sleep | CallKind::SleepUntil),

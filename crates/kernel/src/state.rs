@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskState {
-    /// Spawned, not yet run. Ready.
+    /// Spawned, and not yet run. The task is ready.
     Pending,
-    /// Its coroutine is being resumed right now.
+    /// The coroutine of the task is being resumed right now.
     Running,
-    /// Waiting for its turn. Ready.
+    /// Waiting for its turn. The task is ready.
     Suspended,
     /// Waiting for something else.
     Blocked(BlockReason),
@@ -26,7 +26,7 @@ pub enum TaskState {
     Cancelled,
 }
 
-/// What a blocked task waits for.
+/// The reason for which a task is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockReason {
     /// A descriptor.
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// A task that has come to this state by legal moves.
+    /// Returns a task that has reached this state by legal transitions.
     fn task_in(state: TaskState) -> Task {
         use TaskState::*;
         let way: &[TaskState] = match state {
@@ -175,8 +175,9 @@ mod tests {
         task
     }
 
-    /// "an illegal one is a bug and is asserted in release builds too": whatever is not in the table stops the
-    /// program and changes nothing. (`cargo xtask test` runs this test in a release build as well.)
+    /// "an illegal one is a bug and is asserted in release builds too": a transition that is not in
+    /// the table stops the program and changes nothing. (`cargo xtask test` runs this test in a
+    /// release build as well.)
     #[test]
     fn an_illegal_move_is_asserted() {
         use TaskState::*;

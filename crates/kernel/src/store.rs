@@ -11,7 +11,7 @@ use crate::error::TaskError;
 use crate::handler::Handler;
 use crate::value::Value;
 
-/// What a task inherits from its parent: its store and its handlers. Copied when written.
+/// Data that a task inherits from its parent: its store and its handlers. Copied when written.
 #[derive(Clone, Default)]
 pub(crate) struct Scope {
     pub(crate) state: RedBlackTreeMap<Rc<str>, Value>,
@@ -49,11 +49,11 @@ pub struct Env {
 
 /// One key of the environment.
 pub(crate) enum EnvEntry {
-    /// Known.
+    /// The value is known.
     Known(Result<Value, TaskError>),
-    /// Computed when it is first asked for.
+    /// The value is computed when it is first requested.
     Unknown(Box<dyn FnOnce() -> BoxCoroutine>),
-    /// Being computed by this task.
+    /// The value is being computed by this task.
     Resolving(u32),
 }
 
@@ -68,7 +68,8 @@ impl Env {
         self.entries.insert(key.into(), EnvEntry::Known(Ok(value)));
     }
 
-    /// Sets a key to the result of a coroutine. It runs once, when the key is first asked for.
+    /// Sets a key to the result of a coroutine. The coroutine runs once, when the key is first
+    /// requested.
     pub fn set_with(&mut self, key: &str, resolve: impl FnOnce() -> BoxCoroutine + 'static) {
         self.entries.insert(key.into(), EnvEntry::Unknown(Box::new(resolve)));
     }

@@ -37,19 +37,19 @@ pub(crate) struct Marks(u8);
 pub(crate) enum Mark {
     /// The task is in the ready queue.
     Queued = 1,
-    /// The task's handle exists, so its result may be asked for.
+    /// The task's handle exists, so its result may be requested.
     Held = 2,
-    /// Cancelled while running; seen at its next call.
+    /// The task was cancelled while it was running, which takes effect at its next call.
     CancelRequested = 4,
-    /// Its unwinding has begun.
+    /// The task's unwinding has begun.
     Unwinding = 8,
-    /// Its unwinding is to be cut short.
+    /// The task's unwinding is to be cut short.
     Ending = 16,
-    /// Its failure was delivered to a task.
+    /// The task's failure was delivered to a task.
     Observed = 32,
-    /// The side table has an entry for it.
+    /// The side table has an entry for the task.
     Extra = 64,
-    /// A foreign future woke it, which ends a durable task.
+    /// A foreign future woke the task, which ends a durable task.
     Foreign = 128,
 }
 
@@ -91,7 +91,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// The result, for a task that shares it with others.
+    /// Returns the result, for a task that shares it with others.
     pub(crate) fn share(&self) -> Result<Value, TaskError> {
         match self {
             Outcome::Value(value) => Ok(value.clone()),
@@ -103,7 +103,7 @@ impl Outcome {
         }
     }
 
-    /// The result, for the holder of the only handle.
+    /// Returns the result, for the holder of the only handle.
     pub(crate) fn take(&mut self) -> Result<Value, TaskError> {
         match std::mem::replace(self, Outcome::Taken) {
             Outcome::Value(value) => Ok(value),
@@ -141,7 +141,7 @@ impl Task {
         }
     }
 
-    /// A task that has ended.
+    /// Creates an entry of a task that has ended.
     pub(crate) fn over(
         tid: Tid,
         state: TaskState,
@@ -215,14 +215,14 @@ impl Task {
         }
     }
 
-    /// A running task waits.
+    /// Blocks a running task.
     #[inline]
     pub(crate) fn block(&mut self, reason: BlockReason) {
         assert!(self.state == TaskState::Running, "only a running task can begin to wait");
         self.state = TaskState::Blocked(reason);
     }
 
-    /// Whether its calls take the slow path: it has handlers, was cancelled, or has ended.
+    /// Whether the task's calls take the slow path: it has handlers, was cancelled, or has ended.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         let handled = self.scope.as_ref().is_some_and(|scope| scope.handlers.is_some());
@@ -230,15 +230,15 @@ impl Task {
         handled || over || self.marks.has(Mark::CancelRequested)
     }
 
-    /// Whether its end needs no notifications: it has no waiters, name or group, and no outstanding
-    /// calls.
+    /// Whether the task's end needs no notifications: it has no waiters, name or group, and no
+    /// outstanding calls.
     #[inline]
     pub(crate) fn ends_quietly(&self) -> bool {
         let idle = self.calls().is_some_and(Calls::is_none);
         idle && self.waiters.is_empty() && !self.marks.has(Mark::Extra)
     }
 
-    /// The calls of a task that has not ended.
+    /// Returns the calls of a task that has not ended.
     #[inline]
     pub(crate) fn calls(&self) -> Option<&Calls> {
         match &self.body {
@@ -247,7 +247,7 @@ impl Task {
         }
     }
 
-    /// The coroutine, unless the task has ended or its turn is one of unwinding.
+    /// Returns the coroutine, unless the task has ended or is being unwound.
     pub(crate) fn coroutine(&self) -> Option<&BoxCoroutine> {
         match &self.body {
             Body::Live { coroutine, .. } => coroutine.as_ref(),
@@ -259,7 +259,7 @@ impl Task {
         self.calls().and_then(Calls::first_wait)
     }
 
-    /// Calls of a live task.
+    /// Returns the calls of a live task.
     #[inline]
     pub(crate) fn calls_mut(&mut self) -> &mut Calls {
         match &mut self.body {
@@ -268,7 +268,7 @@ impl Task {
         }
     }
 
-    /// The end of the task: the outcome, and its position in the order in which tasks and promises
+    /// Returns the outcome of the task, and its position in the order in which tasks and promises
     /// ended.
     pub(crate) fn end(&self) -> Option<(&Outcome, u64)> {
         match &self.body {
@@ -282,7 +282,7 @@ impl Task {
 mod tests {
     use super::*;
 
-    /// A parked task is what limits how many there can be; this keeps growth from going unnoticed.
+    /// The size of a parked task limits their number; this test makes growth visible.
     #[test]
     fn sizes() {
         assert!(size_of::<Reply>() <= 24, "Reply is {}", size_of::<Reply>());

@@ -33,10 +33,10 @@ struct Armed {
     target: Due,
 }
 
-/// What happens when a timer is due.
+/// The target of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// A task's call.
+    /// A call of a task.
     Call { task: u32, call: CallId },
     /// The end of the time that a person has to answer.
     Answer { task: u32, call: CallId },
@@ -92,7 +92,7 @@ impl Timers {
         Some(armed.target)
     }
 
-    /// When each armed timer is due.
+    /// Returns when each armed timer is due.
     pub(crate) fn deadlines(&self) -> std::collections::BTreeMap<u32, Time> {
         let armed = self.heap.iter().filter(|entry| self.is_armed(entry));
         armed.map(|entry| (entry.slot, entry.deadline)).collect()
@@ -165,7 +165,7 @@ mod tests {
         Due::Call { task: 0, call: CallId(n) }
     }
 
-    /// Against a sorted list: the same timers fire in the same order, whatever was disarmed.
+    /// Compares with a sorted list: the same timers fire in the same order, whatever was disarmed.
     #[test]
     fn fires_by_deadline_then_order_of_arming() {
         let mut seed = 7u64;

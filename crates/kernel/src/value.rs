@@ -7,7 +7,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Any value a task can return, send, store or be answered with.
+/// A value that a task can return, send, store or receive as an answer.
 ///
 /// ```
 /// # use tiffany_kernel::Value;
@@ -161,12 +161,12 @@ impl Value {
         }
     }
 
-    /// The error for a value that is not a `T`.
+    /// Returns the error for a value that is not a `T`.
     pub fn mismatch<T: 'static>(&self) -> WrongType {
         WrongType { wanted: std::any::type_name::<T>(), found: self.type_name() }
     }
 
-    /// The name of the type of the value.
+    /// Returns the name of the type of the value.
     pub fn type_name(&self) -> &'static str {
         match self {
             Value::Unit => "()",
@@ -179,7 +179,7 @@ impl Value {
         }
     }
 
-    /// A value that is stored inline, as its original type.
+    /// Returns a value that is stored inline, as its original type.
     fn in_place<T: 'static>(&self) -> Option<T> {
         macro_rules! out {
             ($kind:ty, $value:expr) => {

@@ -33,7 +33,7 @@ impl Place {
         Place(node as u32 | Place::NODE)
     }
 
-    /// The node, if the place is one.
+    /// Returns the node, if the place is one.
     fn node(self) -> Option<usize> {
         (self.0 & Place::NODE != 0).then_some((self.0 & !Place::NODE) as usize)
     }
@@ -122,7 +122,7 @@ impl WaitMap {
         self.nodes.get_mut(place.node()?)
     }
 
-    /// The waiter at the front.
+    /// Returns the waiter at the front.
     pub(crate) fn first(&self, list: &WaitList) -> Option<Waiter> {
         self.nodes.get(list.first.node()?).map(|node| node.waiter)
     }
@@ -206,7 +206,7 @@ impl Run {
         Some(waiter)
     }
 
-    /// The tasks that wait for a task, from the front.
+    /// Returns the tasks that wait for a task, from the front.
     pub(crate) fn waiting_for(&self, task: u32) -> impl Iterator<Item = u32> {
         let mut at = self.tasks[task as usize].waiters.first;
         std::iter::from_fn(move || {

@@ -1,6 +1,6 @@
-//! The second half of the log: what is durable in the commit log goes to the files of the runs, and from time to
-//! time those are synced, so that segments can be used again. It can lag behind the first half; then it writes
-//! more at once.
+//! The second half of the log: copies lines that are durable in the commit log to the files of
+//! their runs, and syncs those files at checkpoints so that segments can be reused. It may lag
+//! behind the first half; it then writes more lines at once.
 
 use crate::blob_gc::Garbage;
 use std::collections::{BTreeSet, HashMap};
@@ -40,29 +40,30 @@ impl Places {
         self.wal.join(format!("{run}.wal"))
     }
 
-    /// The mark of a restore that is under way.
+    /// Returns the path of the file that marks a restore in progress.
     pub(crate) fn restoring(&self) -> PathBuf {
         self.root.join("restoring")
     }
 }
 
-/// Whose bytes the next checkpoint has to sync.
+/// The files that the next checkpoint has to sync.
 #[derive(Default)]
 pub(crate) struct Touched {
     pub(crate) runs: Vec<Uuid>,
     pub(crate) run_names: bool,
-    /// Open blobs; more than a few are closed again and counted only.
+    /// Open blobs. Beyond a small number, blobs are closed and only counted.
     pub(crate) blobs: Vec<Arc<dyn DiskFile>>,
     pub(crate) closed_blobs: usize,
-    /// Whether blobs were removed.
+    /// Whether blobs were removed since the last checkpoint, so that the names in their directory
+    /// must be synced.
     pub(crate) blob_names: bool,
 }
 
-/// A run as it is in its file.
+/// The state of a run in its file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Applied {
     pub(crate) entry: RunEntry,
-    /// Is it among the touched ones?
+    /// Whether the run is listed in [`Touched`].
     pub(crate) touched: bool,
 }
 
@@ -73,34 +74,34 @@ pub(crate) struct Applier {
     pub(crate) dir_lock: Arc<dyn DirLock>,
     pub(crate) term: LockTerm,
     pub(crate) runs: HashMap<Uuid, Applied>,
-    /// Runs whose files are not as the index says.
+    /// Runs whose files differ from what the index says.
     pub(crate) refused: HashMap<Uuid, LogError>,
     pub(crate) index: IndexFile,
     pub(crate) index_entries: usize,
     pub(crate) removals: Removals,
     pub(crate) salt: u32,
     pub(crate) life: u64,
-    /// All blocks up to this one are in the files.
+    /// The last block that is in the files, like all blocks before it.
     pub(crate) applied: u64,
-    /// What the last frame of the index says: which blocks it covers, how many segments there are, and the block that
-    /// must be found in them.
+    /// The contents of the last index frame: the last block it covers, the number of segments, and
+    /// the block that must be present in them.
     pub(crate) covered: u64,
     pub(crate) segments: u32,
     pub(crate) expected: u64,
     pub(crate) handles: Arc<Handles>,
     pub(crate) touched: Touched,
-    /// Runs that were removed or compacted, and may have left lines in the commit log, or blobs.
+    /// Runs that were removed or compacted and whose lines or blobs may not have been erased yet.
     pub(crate) unerased: BTreeSet<Uuid>,
-    /// Whether one of them may have left blobs.
+    /// Whether any of these runs may have left blobs behind.
     pub(crate) leaves_blobs: bool,
     pub(crate) garbage: Garbage,
-    /// A search for blobs that nobody names.
+    /// The search for unreferenced blobs, while one is running.
     pub(crate) collecting: Option<Collecting>,
-    /// Who wants to know that files have grown.
+    /// The followers to notify when run files grow.
     pub(crate) followers: Arc<Followers>,
 }
 
-/// What some batches have for one run, in one generation of its file.
+/// The lines that a sequence of batches holds for one run, in one generation of its file.
 struct Share {
     run: Uuid,
     generation: u32,
@@ -108,18 +109,19 @@ struct Share {
     removed: bool,
 }
 
-/// Lines, and the number of the share they belong to.
+/// Lines, with the index of the share that they belong to.
 type Piece<'a> = (usize, &'a [u8]);
 
 impl Applier {
-    /// Puts batches into the files of their runs: for each run one write, however many batches have lines for it,
-    /// unless they are large.
+    /// Writes batches to the files of their runs. Each run's lines are combined into one write,
+    /// however many batches they come from, unless they are large.
     pub(crate) fn apply<'a>(
         &mut self,
         batches: impl Iterator<Item = &'a Committed> + Clone,
     ) -> Result<(), LogError> {
         let mut newest: HashMap<Uuid, usize> = HashMap::new();
-        // Files are written in the order of their first lines, so that the same commits make the same operations.
+        // Files are written in the order of their first lines, so that equal commits cause equal
+        // operations.
         let mut shares: Vec<Share> = Vec::new();
         let mut pieces: Vec<Piece<'a>> = Vec::new();
         for Committed { batch, offsets, block } in batches {
@@ -136,7 +138,7 @@ impl Applier {
                 let (run, generation, offset) = (part.run, part.generation, *offset);
                 let mut entry = self.entry(run);
                 if entry.state == RunState::Finished {
-                    // Only what is left of a compacted run follows its end.
+                    // Only a compacted generation can follow the end of a finished run.
                     self.leaves_blobs |= newest.contains_key(&run);
                     self.note_unerased(run, &self.places.run_file(run));
                 }
@@ -171,8 +173,8 @@ impl Applier {
             let count = rest.iter().take_while(|(share, _)| *share == at).count();
             let (mine, others) = rest.split_at(count);
             rest = others;
-            // A generation that a newer one in these batches replaces is not written: a run that calls `continue_as` in a
-            // tight loop would delay all others.
+            // A generation that a newer one in these batches replaces is not written: otherwise, a
+            // run that calls `continue_as` in a tight loop would delay all others.
             if newest.get(&share.run) == Some(&at) {
                 self.write_share(share, mine)?;
             }
@@ -228,8 +230,9 @@ impl Applier {
         Ok(())
     }
 
-    /// There is no room for another file: what is left of a run that is over goes into its old one, which is longer. If that is
-    /// cut off, the commit log has it.
+    /// Overwrites the old file of a finished run with its compacted generation, because the disk
+    /// has no room for another file. The old file is longer, so this needs no space. If the write
+    /// is interrupted, recovery takes the lines from the commit log.
     fn overwrite(
         &mut self,
         run: Uuid,
@@ -249,7 +252,7 @@ impl Applier {
         self.handles.get(run, || disk.open(path, OpenMode::Write).doing("open", path))
     }
 
-    /// Removes the file of a run, and what recovery may have put beside it.
+    /// Removes the file of a run, and the lines that recovery may have set aside next to it.
     pub(crate) fn remove_run(&mut self, run: Uuid) -> Result<(), LogError> {
         let path = self.places.run_file(run);
         self.remove_file(&path)?;
@@ -269,7 +272,8 @@ impl Applier {
     pub(crate) fn store_blob(&mut self, name: &str, content: &[u8]) -> Result<(), LogError> {
         let path = self.places.blobs.join(name);
         let file = self.disk.open(&path, OpenMode::Create).doing("make", &path)?;
-        // The same content has the same name: what is there and whole need not be written again.
+        // Blobs are named by their content, so one that exists and is complete need not be written
+        // again.
         let same_size = file.size().doing("look at", &path)? == content.len() as u64;
         if !same_size || read_from(&*file, 0).doing("read", &path)? != content {
             empty(&*file).doing("empty", &path)?;
@@ -280,8 +284,8 @@ impl Applier {
         Ok(())
     }
 
-    /// Makes the files durable and notes that in the index. After it, blocks up to the one it gives are not
-    /// needed any more.
+    /// Makes the files durable and records that in the index. Returns the last block that is no
+    /// longer needed in the commit log.
     pub(crate) fn checkpoint(&mut self, segments: u32) -> Result<u64, LogError> {
         let touched = std::mem::take(&mut self.touched);
         self.sync_files(&touched)?;
@@ -318,13 +322,14 @@ impl Applier {
     }
 
     fn append(&mut self, frame: &[u8]) -> Result<(), LogError> {
-        // An index whose directory is gone would still take the frame.
+        // Writing to an index whose directory was removed would still succeed.
         self.disk.open(&self.index.path, OpenMode::Read).doing("open", &self.index.path)?;
         self.index.append(frame)
     }
 
-    /// Notes in the index that this block, which is durable, is in the segments; with 0, that they may be empty. Without
-    /// that a segment whose bytes were lost would pass for one that was never used.
+    /// Records in the index that this block, which is durable, is in the segments; 0 means that
+    /// they may be empty. Without this, a segment whose bytes were lost would look like an unused
+    /// one.
     pub(crate) fn expect(&mut self, block: u64) -> Result<(), LogError> {
         if std::mem::replace(&mut self.expected, block) == block {
             return Ok(());
@@ -333,7 +338,8 @@ impl Applier {
         self.append(&frame)
     }
 
-    /// Nothing is left of these runs but what should be. The next checkpoint says so.
+    /// Records that nothing removed or compacted of these runs is left. The next checkpoint writes
+    /// it to the index.
     pub(crate) fn note_erased(&mut self, runs: &BTreeSet<Uuid>) {
         for run in runs {
             if self.unerased.remove(run)
@@ -349,7 +355,8 @@ impl Applier {
         let few = touched.runs.len() + blobs <= self.settings.single_syncs;
         if few && !self.handles.take_were_closed() {
             self.sync_each(touched)?;
-            // A file that was closed meanwhile may have failed unseen.
+            // A write to a file that has been closed since may have failed without an error being
+            // reported.
             if !self.handles.take_were_closed() {
                 return Ok(());
             }
@@ -383,7 +390,8 @@ impl Applier {
     }
 }
 
-/// What is written next, and how many pieces that is: small ones together, a large one by itself.
+/// Returns the bytes of the next write and the number of pieces in it: small pieces are combined, a
+/// large one is written by itself.
 fn next_write<'a>(pieces: &[Piece<'a>], together: &'a mut Vec<u8>) -> (&'a [u8], usize) {
     const LARGE: usize = 16 << 10;
     let count = pieces.iter().take_while(|(_, piece)| piece.len() < LARGE).count();
@@ -395,8 +403,8 @@ fn next_write<'a>(pieces: &[Piece<'a>], together: &'a mut Vec<u8>) -> (&'a [u8],
     (together, count)
 }
 
-/// Puts the first lines of a generation into the file of their run. A later generation takes the place of the
-/// file that is there at once, so that nobody reads half of it.
+/// Writes the first lines of a generation to the file of their run. A later generation replaces the
+/// existing file atomically, so that readers never see a partial one.
 pub(crate) fn begin_run_file(
     disk: &dyn Disk,
     path: &Path,
@@ -419,7 +427,7 @@ pub(crate) fn begin_run_file(
 
 impl Touched {
     pub(crate) fn add_blob(&mut self, file: Arc<dyn DiskFile>, keep: usize) {
-        // Too many to be synced one by one: then they need not stay open.
+        // Too many to be synced one by one, so they need not stay open.
         if self.blobs.len() < keep {
             self.blobs.push(file);
         } else {

@@ -1,5 +1,6 @@
-//! The thread behind the log thread: it prepares segments, puts durable lines into the files of their runs, and
-//! makes checkpoints, and erases what removed runs left behind. It never delays a commit, unless it is far behind.
+//! The background thread of the log: prepares segments, copies durable lines to the files of their
+//! runs, makes checkpoints, and erases what removed runs left behind. It delays commits only when
+//! it is far behind.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,40 +16,41 @@ use super::segments::Segment;
 use super::thread::{News, Queue, Shared, Wishes};
 use crate::blob_gc::Collected;
 
-/// So many emptied batches are kept.
+/// The number of emptied batches that are kept for reuse.
 const SPARE: usize = 2;
-/// Lines wait so long for more, so that a run with many small commits costs few writes...
+/// How long lines wait for more lines, so that a run with many small commits costs few writes.
 const LINGER: Duration = Duration::from_millis(5);
-/// ...unless there are so many bytes of them.
+/// The number of waiting bytes from which lines are written without delay.
 pub(crate) const MAX_LINGERING_BYTES: usize = 1 << 20;
 
-/// So long after a removal its erasure begins by itself, if nobody asks for it: removing many runs one by one
-/// overwrites segments once a second, not once for each of them.
+/// The delay after a removal before its erasure starts unrequested. Because of it, removing many
+/// runs one by one overwrites segments once a second instead of once per run.
 const ERASURE_DELAY: Duration = Duration::from_secs(1);
 
-/// What there is to do.
+/// The next task of the background thread.
 enum Work {
     Wishes(Box<Wishes>),
-    /// A piece of an erasure.
+    /// One piece of an erasure.
     Piece,
 }
 
-/// The erasure that is under way, and how it is paced: the search for blobs rests as long as it works, and longer if
-/// there is other work.
+/// The erasure in progress and its pacing. The search for blobs pauses for as long as it works, and
+/// longer if there is other work.
 #[derive(Default)]
 struct Erasure {
     stage: Stage,
-    /// The wish it belongs to, and one that came since it began.
+    /// The number of the request that it serves, and of one that arrived after it began.
     number: Option<u64>,
     next: Option<u64>,
     rests_until: Option<Instant>,
-    /// Runs whose remains are erased with it.
+    /// The runs whose remains it erases.
     runs: BTreeSet<Uuid>,
-    /// When the next one begins by itself.
+    /// When the next erasure starts unrequested.
     due: Option<Instant>,
-    /// A piece was due, and other work went first: the next time it does not.
+    /// Whether other work was done although a piece was due; next time, the piece takes precedence.
     is_passed_over: bool,
-    /// The last one could not erase all, because a run is damaged: none begins by itself.
+    /// Whether the last erasure was incomplete because a run is damaged. No erasure starts
+    /// unrequested in that case.
     is_blocked: bool,
 }
 
@@ -56,14 +58,14 @@ struct Erasure {
 enum Stage {
     #[default]
     Idle,
-    /// Blobs that nobody names are looked for.
+    /// The search for unreferenced blobs.
     Collecting,
-    /// The log thread has the segments overwritten.
+    /// The log thread is overwriting the segments.
     Overwriting(Collected),
 }
 
 impl Erasure {
-    /// Begins, or says when to begin, if there is a reason.
+    /// Starts or schedules an erasure if there is a reason for one.
     fn look(&mut self, applier: &mut Applier) {
         if !matches!(self.stage, Stage::Idle) {
             return;
@@ -78,7 +80,7 @@ impl Erasure {
         }
     }
 
-    /// When the next piece can be done.
+    /// Returns when the next piece is due; `None` if there is nothing to do.
     fn piece_at(&self, queue: &Queue, now: Instant) -> Option<Instant> {
         match self.stage {
             _ if queue.is_ending() => None,
@@ -88,18 +90,18 @@ impl Erasure {
         }
     }
 
-    /// Begins one, for a caller or by itself.
+    /// Begins an erasure, requested or not.
     fn begin(&mut self, applier: &Applier) {
         self.number = self.next.take();
         self.runs.clone_from(&applier.unerased);
         self.stage = Stage::Collecting;
     }
 
-    /// Does a piece. Nobody waits for it, so it does not count as busy.
-    fn go_on(&mut self, shared: &Shared, applier: &mut Applier) -> Result<(), LogError> {
+    /// Does the next piece. No caller waits for it, so the thread does not count as busy.
+    fn do_piece(&mut self, shared: &Shared, applier: &mut Applier) -> Result<(), LogError> {
         match &mut self.stage {
             Stage::Idle => self.begin(applier),
-            // Nobody asked, and no run that goes had a blob.
+            // The erasure was not requested, and none of the runs had a blob.
             Stage::Collecting if self.number.is_none() && !applier.may_leave_blobs() => {
                 self.overwrite(shared, Collected::default());
             }
@@ -128,7 +130,7 @@ impl Erasure {
         Ok(())
     }
 
-    /// Continues with the segments, if there is anything to erase in them.
+    /// Continues with the segments if there is anything to erase in them.
     fn overwrite(&mut self, shared: &Shared, collected: Collected) {
         if self.runs.is_empty() && self.number.is_none() {
             return self.end(shared, Ok(collected));
@@ -147,7 +149,7 @@ impl Erasure {
     }
 }
 
-/// Starts it. It ends when it is told to, or at the first failure.
+/// Starts the thread. It ends on request or at the first failure.
 pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<JoinHandle<Applier>> {
     std::thread::Builder::new().name("tiffany-sync".into()).spawn(move || {
         let mut erasure = Erasure::default();
@@ -163,7 +165,7 @@ pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<Joi
                         news.failed = Some(error);
                     }
                 }
-                Work::Piece => match erasure.go_on(&shared, &mut applier) {
+                Work::Piece => match erasure.do_piece(&shared, &mut applier) {
                     Ok(()) => continue,
                     Err(error) => news.failed = Some(error),
                 },
@@ -178,7 +180,7 @@ pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<Joi
     })
 }
 
-/// Waits for something to do.
+/// Waits for work; `None` means that the thread should end.
 fn next(shared: &Shared, erasure: &mut Erasure) -> Option<Work> {
     let mut queue = shared.queue.lock();
     let mut until = None;
@@ -215,14 +217,14 @@ fn next(shared: &Shared, erasure: &mut Erasure) -> Option<Work> {
 }
 
 fn fulfil(applier: &mut Applier, wishes: Wishes, news: &mut News) -> Result<(), LogError> {
-    // First the segment: commits may need it soon.
+    // The segment comes first: commits may need it soon.
     if let Some((name, size)) = wishes.segment {
         let dir = &applier.places.commit;
         news.segment = Some(Segment::make(&*applier.disk, dir, name, size)?);
     }
     applier.apply(wishes.apply.iter())?;
     match wishes.expect {
-        // The checkpoint says it.
+        // The checkpoint records it.
         Some(block) if wishes.checkpoint.is_some() && wishes.overwrite.is_none() => {
             applier.expected = block;
         }
@@ -253,7 +255,8 @@ fn tell(shared: &Shared, news: News) {
     known.spare.extend(news.spare);
     known.spare.truncate(SPARE);
     queue.background_is_busy = false;
-    // The same wish may have been passed on twice; its second answer must not count for a later wish.
+    // The same request may have been passed on twice; its second answer must not count for a later
+    // request.
     if news.read.is_some_and(|up_to| up_to >= queue.read_up_to) {
         queue.reading = false;
         shared.for_reader.notify_all();

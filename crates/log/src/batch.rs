@@ -1,5 +1,5 @@
-//! Lines of many runs on their way to the disk, which become durable together or not at all. It touches no
-//! file.
+//! A batch of lines, of any number of runs, that becomes durable as a whole or not at all. It
+//! accesses no files.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::line::{Chain, LINE_END, Line, RecordType};
 use super::redactor::Redactor;
 use super::stamp::Stamp;
 
-/// Payloads of more bytes than this become blobs, unless the settings say otherwise.
+/// The default number of bytes above which payloads become blobs.
 pub const BLOB_LIMIT: usize = 16 * 1024;
 
-/// Lines of one run that follow each other.
+/// Consecutive lines of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LinesPart {
     pub run: Uuid,
@@ -26,18 +26,18 @@ pub(crate) struct LinesPart {
     pub(crate) finishes: bool,
 }
 
-/// Where a run stands once a batch is durable.
+/// The end of a run once a batch is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
     /// The run.
     pub run: Uuid,
-    /// Its generation.
+    /// The generation of the run.
     pub generation: u32,
-    /// The number of its last line.
+    /// The sequence number of its last line.
     pub seq: u64,
 }
 
-/// Lines of many runs, one after the other in one piece of memory that is used again.
+/// Lines of many runs in one buffer, which is reused after [`Batch::clear`].
 ///
 /// ```
 /// # use tiffany_log::{Batch, Chain, RecordType, Stamp};
@@ -53,14 +53,15 @@ pub struct RunEnd {
 pub struct Batch {
     pub(crate) lines: Vec<u8>,
     pub(crate) parts: Vec<LinesPart>,
-    /// Shared with who made them, so that large values are not copied on their way.
+    /// Blobs, shared with their creators so that large values are not copied.
     pub blobs: Vec<(BlobHash, Arc<[u8]>)>,
     pub(crate) blob_bytes: usize,
     pub(crate) removed: Vec<Uuid>,
-    /// How many bytes and blobs belong to ended lines. What is beyond was begun and dropped.
+    /// The number of bytes and blobs that belong to ended lines. Anything beyond them belongs to a
+    /// line that was begun and dropped.
     whole: Whole,
     blob_limit: usize,
-    /// What is taken out of lines and blobs before they are here.
+    /// The rules that redact lines and blobs before they are stored here.
     rules: Option<Arc<dyn Redactor>>,
 }
 
@@ -78,12 +79,12 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// An empty batch with the usual blob limit.
+    /// Makes an empty batch with the default blob limit.
     pub fn new() -> Batch {
         Batch::with_blob_limit(BLOB_LIMIT)
     }
 
-    /// An empty batch in which payloads of more bytes than this become blobs.
+    /// Makes an empty batch in which payloads of more than `blob_limit` bytes become blobs.
     pub fn with_blob_limit(blob_limit: usize) -> Batch {
         Batch {
             lines: Vec::new(),
@@ -97,22 +98,22 @@ impl Batch {
         }
     }
 
-    /// An empty one with the same limit and rules.
+    /// Makes an empty batch with this one's blob limit and redaction rules.
     pub fn another(&self) -> Batch {
         Batch { rules: self.rules.clone(), ..Batch::with_blob_limit(self.blob_limit) }
     }
 
-    /// An empty one with another limit and the same rules.
+    /// Makes an empty batch with another blob limit and this one's redaction rules.
     pub fn another_with_blob_limit(&self, blob_limit: usize) -> Batch {
         Batch { rules: self.rules.clone(), ..Batch::with_blob_limit(blob_limit) }
     }
 
-    /// From here on secrets are taken out of the lines and blobs that are written here, by these rules.
+    /// Redacts all lines and blobs that are added from now on, according to these rules.
     pub fn redact<R: Redactor + 'static>(&mut self, rules: Option<Arc<R>>) {
         self.rules = rules.map(|rules| rules as Arc<dyn Redactor>);
     }
 
-    /// The rules for redaction, if there are any.
+    /// Returns the rules for redaction, if there are any.
     #[inline]
     pub fn rules(&self) -> Option<&Arc<dyn Redactor>> {
         self.rules.as_ref()
@@ -130,9 +131,9 @@ impl Batch {
         Line::begin(self, chain, stamp, kind.name(), tid)
     }
 
-    /// Says that the run is over: it will not be among the live ones when the log is opened again. Its last
-    /// line must be in this batch; if it is not, nothing is said. A run that is over takes one thing more: a new generation
-    /// that is whole in one batch, and over too.
+    /// Marks a run as finished, so that it is not resumed when the log is opened again. This has no
+    /// effect unless the run's last line is in this batch. After that, the log accepts only one
+    /// thing for the run: a new generation that is complete in one batch and finished as well.
     pub fn finish(&mut self, chain: &Chain) {
         let last = self.parts.iter_mut().rev().find(|part| part.run == chain.run());
         if let Some(last) = last {
@@ -140,33 +141,34 @@ impl Batch {
         }
     }
 
-    /// Removes a run's file. Its UUID stays known, and is refused afterwards.
+    /// Removes a run's file. The log remembers the UUID and refuses to use it again.
     pub fn remove(&mut self, run: Uuid) {
         self.removed.push(run);
     }
 
-    /// Does it take the place of files that are there, or remove some? What was in them is then in the commit log only.
+    /// Returns whether the batch replaces or removes existing files, whose contents would then only
+    /// be in the commit log.
     pub(crate) fn replaces(&self) -> bool {
-        let begins_anew = |part: &LinesPart| part.generation > 1 && part.first_seq == 1;
-        !self.removed.is_empty() || self.parts.iter().any(begins_anew)
+        let starts_over = |part: &LinesPart| part.generation > 1 && part.first_seq == 1;
+        !self.removed.is_empty() || self.parts.iter().any(starts_over)
     }
 
-    /// True if there is nothing to make durable.
+    /// Returns true if there is nothing to make durable.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.removed.is_empty()
     }
 
-    /// How many bytes of lines and blobs it has.
+    /// Returns the number of bytes of its lines and blobs.
     pub fn len(&self) -> usize {
         self.whole.lines + self.whole.blob_bytes
     }
 
-    /// All lines, in the order they were written.
+    /// Returns all lines in the order in which they were written.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.lines[..self.whole.lines]).expect("lines are UTF-8")
     }
 
-    /// Where its runs will stand; the later entry counts for a run that has several.
+    /// Returns the ends of its runs; if a run has several entries, the last one counts.
     pub fn ends(&self) -> impl Iterator<Item = RunEnd> + '_ {
         self.parts.iter().map(|part| RunEnd {
             run: part.run,
@@ -175,7 +177,8 @@ impl Batch {
         })
     }
 
-    /// Empties it and keeps its memory, but not more than it is likely to need again.
+    /// Removes all contents. Keeps the memory for reuse, except what is unlikely to be needed
+    /// again.
     pub fn clear(&mut self) {
         const KEEP: usize = 256 << 10;
         self.lines.clear();
@@ -188,11 +191,12 @@ impl Batch {
         self.whole = Whole::default();
     }
 
-    /// Moves all of another batch behind what is here. If this one is empty, they just change places.
+    /// Moves the contents of another batch to the end of this one. If this one is empty, the two
+    /// swap their contents.
     pub fn append(&mut self, other: &mut Batch) {
         if self.is_empty() {
             std::mem::swap(self, other);
-            // How one writes stays its own.
+            // The settings of each batch stay with it.
             std::mem::swap(&mut self.blob_limit, &mut other.blob_limit);
             std::mem::swap(&mut self.rules, &mut other.rules);
         } else {

@@ -1,5 +1,5 @@
-//! Large payloads by their content: the name of a blob is the SHA-256 of its bytes, so that `sha256sum` is
-//! enough to check one.
+//! Large payloads, stored by content: the name of a blob is the SHA-256 of its bytes, so
+//! `sha256sum` can check one.
 
 use sha2::{Digest, Sha256};
 
@@ -17,12 +17,12 @@ use super::json::push_hex;
 pub struct BlobHash(pub [u8; 32]);
 
 impl BlobHash {
-    /// The name of these bytes.
+    /// Computes the name of a blob with these bytes.
     pub fn of(bytes: &[u8]) -> BlobHash {
         BlobHash(Sha256::digest(bytes).into())
     }
 
-    /// Reads 64 lower-case hex digits.
+    /// Parses 64 lower-case hex digits.
     pub fn parse(text: &str) -> Option<BlobHash> {
         let digits = text.as_bytes();
         if digits.len() != 64 {

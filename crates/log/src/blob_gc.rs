@@ -1,9 +1,11 @@
-//! Blobs that no run names any more. They are looked for in small pieces between other work: first all files of runs are read for the
-//! names they have, then blobs without a name go. What is written meanwhile counts as named. It knows nothing of why a
-//! run is gone.
+//! Removes blobs that no run references any more, in small pieces between other work. It first
+//! reads all run files for references, then removes the blobs without any. Blobs in lines that are
+//! written meanwhile count as referenced. It doesn't know why a run was removed.
 //!
-//! Lines get into a file after the block that has them is durable, and a run goes or is replaced only after its block is. So a blob that no file
-//! names, and no line that came since, is needed by nobody: not after a crash either, because blocks that are read back have their blobs with them.
+//! Lines are written to a file after their block is durable, and a run is removed or replaced only
+//! after the block that says so is durable. A blob that neither a file nor a later line references
+//! is therefore not needed, even after a crash, because the blocks that recovery reads contain
+//! their own blobs.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -19,52 +21,53 @@ use crate::error::{Doing, LogError};
 use crate::leftovers::clear_leftovers;
 use crate::read::Checker;
 
-/// How the name of a blob begins in a line, and how many hex digits follow.
+/// The text before the name of a blob in a line, and the number of hex digits in the name.
 const MARK: &[u8] = b"{\"$blob\":\"";
 const DIGITS: usize = 64;
 
-/// So much is read at once, and so many blobs are removed at once.
+/// The number of bytes per read, and of blobs that are removed per piece of work.
 const PIECE: usize = 1 << 18;
 const SWEEP: usize = 64;
-/// So much is read at once of a run that goes.
+/// The number of bytes per read of a run that is about to be removed.
 const SMALL_PIECE: usize = 1 << 14;
 
-/// What came of a collection.
+/// The result of a collection of blobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Collected {
-    /// How many blobs were removed.
+    /// The number of blobs that were removed.
     pub blobs: u64,
-    /// How many bytes they had.
+    /// The size of these blobs, in bytes.
     pub bytes: u64,
-    /// How many runs are damaged. If there are some, no blob is removed: nobody knows which of them they need.
+    /// The number of damaged runs. If there are any, no blob is removed, because these runs may
+    /// reference it.
     pub damaged: u64,
-    /// How many segments of the commit log were overwritten, because lines of removed or compacted runs may have been
-    /// in them.
+    /// The number of commit log segments that were overwritten because they may have contained
+    /// lines of removed or compacted runs.
     #[serde(default)]
     pub segments: u64,
 }
 
-/// Blobs of generations that were replaced.
+/// An estimate of the blobs that replaced generations left behind.
 #[derive(Default)]
 pub(crate) struct Garbage {
-    /// Whether there may be some.
+    /// Whether there can be any.
     pub(crate) is_possible: bool,
-    /// How many bytes of blobs were stored since they were last looked for.
+    /// The number of bytes of blobs stored since the last collection.
     pub(crate) stored: u64,
-    /// From how many of these it is worth looking.
+    /// The value of `stored` from which a collection is worth its cost.
     worth_from: u64,
 }
 
-/// A collection under way.
+/// A collection in progress.
 pub(crate) struct Collecting {
-    /// What is named by any line that was found or has come since.
+    /// The blobs that are referenced in a line that was read or has been written since.
     named: HashSet<BlobHash>,
-    /// Files of runs that are to be read, the one that is being read, and what is read at once.
+    /// The run files still to be read, the one that is being read, and the buffer for it.
     files: Vec<PathBuf>,
     open: Option<Scanning>,
     buffer: Vec<u8>,
-    /// The blobs that were there at the beginning. Those that come later are named.
+    /// The blobs that existed at the beginning. Later ones are referenced.
     blobs: Vec<(BlobHash, u64)>,
     collected: Collected,
 }
@@ -74,12 +77,12 @@ struct Scanning {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
     at: u64,
-    /// The end of the last piece, which may be the beginning of a name.
+    /// The end of the last piece, which may be the beginning of a reference.
     carry: Vec<u8>,
     lines: LineCheck,
 }
 
-/// Whether the lines of a file are what was written. A damaged one may have lost the name of a blob.
+/// A check of the lines of a file. A damaged line may have lost the reference to a blob.
 struct LineCheck {
     checker: Checker,
     /// The beginning of a line whose end is in the next piece.
@@ -92,7 +95,7 @@ impl LineCheck {
         LineCheck { checker: Checker::new(None), partial: Vec::new(), is_damaged: false }
     }
 
-    /// Takes in the next bytes. A line without an end is still being written.
+    /// Checks the next bytes. A line without an end is still being written.
     fn take(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr::memchr(b'\n', bytes).filter(|_| !self.is_damaged) {
             let (line, rest) = bytes.split_at(end + 1);
@@ -114,7 +117,7 @@ impl LineCheck {
 }
 
 impl Collecting {
-    /// All files that are there now will be read, if there is any blob.
+    /// Begins a collection that reads all files that exist now; none if there are no blobs.
     fn begin(disk: &dyn Disk, places: &Places) -> Result<Collecting, LogError> {
         let mut blobs = Vec::new();
         for (name, len) in disk.list(&places.blobs).doing("list", &places.blobs)? {
@@ -131,15 +134,15 @@ impl Collecting {
         Ok(Collecting { named, files, open, buffer, blobs, collected: Collected::default() })
     }
 
-    /// Lines that go to a file now.
+    /// Notes the references in lines that are being written to a file.
     pub(crate) fn note(&mut self, lines: &[u8]) {
         names(lines, |hash| {
             self.named.insert(hash);
         });
     }
 
-    /// Does a piece of it. `true`: it is done.
-    fn go_on(&mut self, disk: &dyn Disk, places: &Places) -> Result<bool, LogError> {
+    /// Does the next piece of the collection. Returns `true` when it is complete.
+    fn do_piece(&mut self, disk: &dyn Disk, places: &Places) -> Result<bool, LogError> {
         if let Some(open) = &mut self.open {
             if open.read(&mut self.buffer, &mut self.named)? {
                 self.collected.damaged += u64::from(open.lines.is_damaged);
@@ -149,7 +152,7 @@ impl Collecting {
         }
         if let Some(path) = self.files.pop() {
             self.open = match disk.open(&path, OpenMode::Read) {
-                // It was removed meanwhile.
+                // The file has been removed since it was listed.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
                 file => Some(Scanning::new(file.doing("open", &path)?, path)),
             };
@@ -174,7 +177,7 @@ impl Scanning {
         Scanning { file, path, at: 0, carry: Vec::new(), lines: LineCheck::new() }
     }
 
-    /// Reads a piece. `true`: that was the end.
+    /// Reads the next piece. Returns `true` at the end of the file.
     fn read(&mut self, buffer: &mut [u8], named: &mut HashSet<BlobHash>) -> Result<bool, LogError> {
         let kept = self.carry.len();
         buffer[..kept].copy_from_slice(&self.carry);
@@ -192,8 +195,8 @@ impl Scanning {
     }
 }
 
-/// Finds the blobs that are named in some lines. A text of the user's that looks like a name is taken for one: that
-/// keeps a blob too many at worst.
+/// Finds the references to blobs in some lines. User text that looks like a reference counts as
+/// one; at worst, this keeps a blob that is not needed.
 pub fn names(lines: &[u8], mut found: impl FnMut(BlobHash)) {
     for at in memchr::memmem::find_iter(lines, MARK) {
         let digits = lines[at + MARK.len()..].get(..DIGITS);
@@ -212,8 +215,8 @@ fn remove(disk: &dyn Disk, path: &Path) -> Result<(), LogError> {
 }
 
 impl Applier {
-    /// Notes that a run is about to go or to be compacted: what it leaves behind is to be erased. Whether that may be a
-    /// blob is found in its file, if that can be read.
+    /// Records that a run is about to be removed or compacted, and that its remains must be erased.
+    /// Its file shows whether blobs may be among them; if the file can't be read, they may.
     pub(crate) fn note_unerased(&mut self, run: Uuid, path: &Path) {
         self.unerased.insert(run);
         if self.leaves_blobs {
@@ -234,7 +237,8 @@ impl Applier {
         self.leaves_blobs = !is_read || !named.is_empty();
     }
 
-    /// Whether it is worth looking for blobs of generations that were replaced: more was stored than has to be read for it.
+    /// Returns whether a collection is worth its cost: replaced generations may have left blobs,
+    /// and more bytes of blobs were stored than a collection has to read.
     pub(crate) fn is_garbage_worth_it(&mut self) -> bool {
         let least = self.settings.garbage_bytes;
         let Garbage { is_possible, stored, worth_from } = &mut self.garbage;
@@ -247,14 +251,14 @@ impl Applier {
         is_worth_it
     }
 
-    /// Whether a run that went may have left blobs that were not looked for to the end.
+    /// Returns whether removed runs may have left blobs that no complete collection has looked for.
     pub(crate) fn may_leave_blobs(&self) -> bool {
         self.leaves_blobs || self.collecting.is_some()
     }
 
-    /// Does the next piece of a collection, which begins if none is under way, and tells what came of it when it is done. What
-    /// a restore that was cut off has left goes first. A failure ends the collection and nothing else: blobs that stay
-    /// harm nobody.
+    /// Does the next piece of a collection, and starts one if none is running. Returns the result
+    /// when it is complete. A new collection first removes what an interrupted restore left behind.
+    /// A failure ends only the collection: blobs that remain are harmless.
     pub(crate) fn collect_some(&mut self) -> Option<Result<Collected, LogError>> {
         if self.collecting.is_none()
             && let Err(error) = clear_leftovers(&*self.disk, &self.places.root)
@@ -278,7 +282,7 @@ impl Applier {
             Ok(collecting) => collecting,
             Err(error) => return Some(Err(error)),
         };
-        match collecting.go_on(&*self.disk, &self.places) {
+        match collecting.do_piece(&*self.disk, &self.places) {
             Ok(false) => {
                 self.collecting = Some(collecting);
                 None
@@ -324,7 +328,7 @@ mod tests {
         writer.commit(&mut batch, |_| ()).unwrap();
     }
 
-    /// A line of a run that goes on or begins, with this text, which is a blob.
+    /// Writes a line of a new or existing run with this text, which is stored as a blob.
     fn name(writer: &mut Writer, run: u128, text: &str) {
         let run = Uuid(run);
         let mut chain = writer.run(run).map_or_else(|| Chain::new(run), |entry| entry.chain(run));
@@ -334,7 +338,7 @@ mod tests {
         });
     }
 
-    /// The same as a fork does it: the line is copied, and its blob does not come with it.
+    /// Writes a line of a fork with this text: the line is copied without its blob.
     fn copy_name(writer: &mut Writer, run: u128, text: &str) {
         let mut chain = Chain::new(Uuid(run));
         let (hash, len) = (BlobHash::of(text.as_bytes()), text.len());
@@ -349,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_while_blobs_are_collected_stays_whenever_that_happens() {
+    fn blobs_referenced_during_a_collection_are_kept_at_every_point() {
         let [old, copied, gone] = ["old", "copied", "gone"].map(|text| format!("\"{text:>20}\""));
         let disk = SimDisk::new();
         let mut writer = open(&disk);
@@ -367,7 +371,8 @@ mod tests {
                 let mut collected = None;
                 for piece in 0.. {
                     if piece == later {
-                        // A blob that nobody names is named again; one is copied from a run that goes after that.
+                        // An unreferenced blob is referenced again, and one is copied from a run
+                        // that is removed afterwards.
                         name(&mut writer, 4, &old);
                         copy_name(&mut writer, 5, &copied);
                     }
@@ -393,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_wherever_a_piece_ends() {
+    fn references_across_piece_boundaries_are_found() {
         let hashes: Vec<BlobHash> = (0..40_u8).map(|byte| BlobHash::of(&[byte])).collect();
         let mut text = vec![b'x'; PIECE - 37];
         for hash in &hashes {

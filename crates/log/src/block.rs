@@ -1,24 +1,25 @@
-//! The bytes of a block, the unit of the commit log: a header, a table of parts, their contents. Only how it
-//! is written and read; what it means is decided in `recover.rs`.
+//! The bytes of a block, the unit of the commit log: a header, a table of parts, and their
+//! contents. This module only encodes and decodes them; `recover.rs` interprets them.
 
 use tiffany_kernel::Uuid;
 
 use super::batch::Batch;
 use super::blob::BlobHash;
 
-/// Blocks begin and end at multiples of this, so that writing one never touches a sector of another.
+/// The alignment of blocks, so that writing one never touches a sector of another.
 pub(crate) const ALIGN: usize = 4096;
 pub(crate) const HEADER: usize = 64;
 pub(crate) const PART: usize = 72;
 const MAGIC: &[u8; 8] = b"\x89TFYBLK\n";
 const VERSION: u32 = 1;
 
-/// What a block says of itself.
+/// The identity of a block, from its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Grows with every use of a segment and every opening, so that what is left of earlier uses is known.
+    /// The generation of the segment's use. It grows each time a segment is reused or the log is
+    /// opened, which tells blocks of earlier uses apart.
     pub(crate) generation: u64,
-    /// Dense over all segments.
+    /// The number of the block, consecutive over all segments.
     pub(crate) number: u64,
     /// The last block known to be durable when this one was written.
     pub(crate) durable: u64,
@@ -31,7 +32,7 @@ pub(crate) enum PartKind {
         generation: u32,
         crc_before: u32,
         crc_after: u32,
-        /// Where in the run's file they belong.
+        /// The offset in the run's file.
         offset: u64,
         first_seq: u64,
         last_seq: u64,
@@ -41,7 +42,7 @@ pub(crate) enum PartKind {
     Remove(Uuid),
 }
 
-/// A part of a block that was read.
+/// The table entry of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) kind: PartKind,
@@ -57,7 +58,7 @@ pub(crate) struct Block {
     pub(crate) content_len: u64,
 }
 
-/// What a header says before the table is read.
+/// The fields of a header that are known before the table is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) head: Head,
@@ -71,14 +72,14 @@ impl Header {
         self.parts as usize * PART
     }
 
-    /// The bytes of the whole block with its padding; `None` if that cannot be.
+    /// Returns the size of the whole block with its padding, in bytes; `None` on overflow.
     pub(crate) fn size(&self) -> Option<u64> {
         let bare = self.content_len.checked_add((HEADER + self.table_len()) as u64)?;
         bare.checked_next_multiple_of(ALIGN as u64)
     }
 }
 
-/// What 64 bytes are that should be a header.
+/// The meaning of 64 bytes that should be a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
     Block(Header),
@@ -102,13 +103,13 @@ fn header_crc(salt: u32, header: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(salt, &header[..12]), &header[16..HEADER])
 }
 
-/// How large the block of a batch is.
+/// Returns the size of the block for a batch, in bytes.
 pub(crate) fn size(batch: &Batch) -> u64 {
     let parts = batch.parts.len() + batch.blobs.len() + batch.removed.len();
     (HEADER + parts * PART + batch.len()).next_multiple_of(ALIGN) as u64
 }
 
-/// Makes the bytes of a block. `offsets` are the places of the batch's lines in their files.
+/// Encodes a block into `out`. `offsets` are the offsets of the batch's lines in their files.
 pub(crate) fn encode(out: &mut Vec<u8>, salt: u32, head: Head, batch: &Batch, offsets: &[u64]) {
     out.clear();
     out.resize(HEADER, 0);
@@ -187,8 +188,9 @@ pub(crate) fn probe(salt: u32, bytes: &[u8]) -> Probe {
     })
 }
 
-/// Was this block meant to be here? Of three marks two must fit, so that one changed byte does not hide a
-/// block, and what an earlier use left is not taken for one.
+/// Returns whether these bytes were meant to be a certain block. Two of three marks must match, so
+/// that one changed byte does not hide a block, and the remains of an earlier use don't count as
+/// one.
 pub(crate) fn was_meant(bytes: &[u8], generation: u64, number: u64) -> bool {
     if bytes.len() < HEADER {
         return false;
@@ -198,7 +200,7 @@ pub(crate) fn was_meant(bytes: &[u8], generation: u64, number: u64) -> bool {
     marks.iter().filter(|mark| **mark).count() >= 2
 }
 
-/// Reads a table. `None` if it is not what was written.
+/// Parses a table; `None` if it is damaged.
 pub(crate) fn table(salt: u32, header: &Header, bytes: &[u8]) -> Option<Block> {
     if crc32c::crc32c_append(salt, bytes) != header.table_crc {
         return None;

@@ -1,5 +1,5 @@
-//! The first half of the log: a batch becomes a block of the commit log, with one sync. It knows where every run
-//! stands, but touches none of their files.
+//! The first half of the log: writes a batch as a block of the commit log, with one sync. It knows
+//! the end of every run, but accesses none of the run files.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use super::segments::{Segment, Segments};
 use super::settings::{Settings, SyncWhen};
 use crate::observe::{Commit, CommitObserver};
 
-/// A batch that is in the commit log, on its way to the files of its runs.
+/// A batch that is in the commit log and not yet in the files of its runs.
 pub(crate) struct Committed {
     pub(crate) batch: Batch,
-    /// Where each of its parts belongs in the file of its run.
+    /// The offset of each part in the file of its run.
     pub(crate) offsets: Vec<u64>,
     /// The number of its block.
     pub(crate) block: u64,
@@ -31,27 +31,27 @@ pub(crate) struct Committer {
     pub(crate) dir: PathBuf,
     pub(crate) settings: Settings,
     pub(crate) segments: Segments,
-    /// The directory, and the file by which it is held.
+    /// The lock of the directory, and the path of its file.
     pub(crate) dir_lock: Arc<dyn DirLock>,
     pub(crate) lock: PathBuf,
     pub(crate) runs: HashMap<Uuid, RunEntry>,
     pub(crate) refused: HashMap<Uuid, LogError>,
     pub(crate) salt: u32,
-    /// The last block written, and the last one synced.
+    /// The number of the last block written, and of the last one synced.
     pub(crate) written: u64,
     pub(crate) synced: u64,
-    /// The bytes of the last block, to be used again.
+    /// The bytes of the last block; the buffer is reused.
     pub(crate) block: Vec<u8>,
     pub(crate) observer: Option<Arc<dyn CommitObserver>>,
 }
 
 impl Committer {
-    /// Is there room for this batch without a new segment?
+    /// Returns whether there is room for this batch without a new segment.
     pub(crate) fn has_room(&self, batch: &Batch) -> bool {
         self.segments.fits(block::size(batch)) || self.segments.free() > 0
     }
 
-    /// A segment that should be made soon, by its name and size. It is asked for once.
+    /// Returns the name and size of a segment that should be made soon. Each is returned only once.
     pub(crate) fn wanted_segment(&mut self) -> Option<(u32, u64)> {
         let segments = &mut self.segments;
         let few = segments.count() < self.settings.segments.max(2);
@@ -61,8 +61,8 @@ impl Committer {
         None
     }
 
-    /// Writes the block of a batch, and syncs it if that is to be done at once. There must be room. The places of
-    /// its parts go into `offsets`.
+    /// Writes the block of a batch, syncs it if the settings say so, and returns its number. There
+    /// must be room for it. The offsets of its parts are put into `offsets`.
     pub(crate) fn append(
         &mut self,
         batch: &Batch,
@@ -71,7 +71,8 @@ impl Committer {
         let begun = Instant::now();
         let size = block::size(batch);
         if !self.segments.fits(size) {
-            // A segment is left only when all in it is durable, so that no later sync has to reach back.
+            // All blocks in a segment must be durable before the next one is used, so that later
+            // syncs concern one segment only.
             self.sync()?;
             assert!(self.segments.turn(), "there is a segment to turn to");
         }
@@ -87,7 +88,7 @@ impl Committer {
         if self.settings.sync == SyncWhen::Commit || (never && batch.replaces()) {
             self.sync()?;
         }
-        // What is in a directory that nobody will find again is not safe.
+        // Data in a directory that was moved or replaced is not safe.
         self.dir_lock.check().doing("find", &self.lock)?;
         if let Some(observer) = &self.observer {
             let records = |part: &LinesPart| part.last_seq + 1 - part.first_seq;
@@ -97,7 +98,7 @@ impl Committer {
         Ok(number)
     }
 
-    /// The first block of the current segment, if it is durable; 0 if there is none.
+    /// Returns the first block of the current segment if it is durable; 0 otherwise.
     pub(crate) fn durable_first_block(&self) -> u64 {
         Some(self.segments.first_block()).filter(|first| *first <= self.synced).unwrap_or(0)
     }
@@ -111,7 +112,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Makes a segment here and now.
+    /// Makes a segment at once, on this thread.
     pub(crate) fn add_segment(&mut self) -> Result<(), LogError> {
         let (name, size) = self.segments.new_name();
         let segment = Segment::make(&*self.disk, &self.dir, name, size)?;
@@ -119,7 +120,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Finds the places of a batch's lines in their files, and moves the ends of their runs.
+    /// Finds the offsets of a batch's lines in their files, and advances the ends of their runs.
     fn place(&mut self, batch: &Batch, offsets: &mut Vec<u64>) -> Result<(), LogError> {
         offsets.clear();
         for part in &batch.parts {
@@ -131,7 +132,7 @@ impl Committer {
             offsets.push(entry.len - part.len as u64);
         }
         for run in &batch.removed {
-            // Of a damaged run nothing may be known but its name.
+            // A damaged run may be known by its UUID only.
             if self.refused.remove(run).is_some() {
                 self.runs.entry(*run).or_insert_with(|| RunEntry::unborn(*run));
             }
@@ -149,30 +150,31 @@ impl RunEntry {
         RunEntry { state: RunState::Live, generation: 1, len: 0, seq: 0, crc }
     }
 
-    /// Only the UUID and the last generation stay known.
+    /// Marks the run as removed. Only the UUID and the last generation are kept.
     pub(crate) fn remove(&mut self) {
         self.state = RunState::Removed;
         self.len = 0;
     }
 
-    /// Goes on by some lines, if they follow.
+    /// Advances the end of the run by some lines. Fails if they do not follow it.
     fn follow(&mut self, part: &LinesPart) -> Result<(), LogError> {
         let (run, generation) = (part.run, part.generation);
-        let begins_anew = generation == self.generation + 1 && part.first_seq == 1;
-        let goes_on = match self.state {
+        let starts_generation = generation == self.generation + 1 && part.first_seq == 1;
+        let is_accepted = match self.state {
             RunState::Live => true,
-            // One that is over is written anew as a whole, and stays over.
-            RunState::Finished => begins_anew && part.finishes,
+            // A finished run can only be replaced by a complete generation that is finished as
+            // well.
+            RunState::Finished => starts_generation && part.finishes,
             RunState::Removed => false,
         };
-        if begins_anew && goes_on {
+        if starts_generation && is_accepted {
             let crc = super::line::seed(run, generation);
             *self = RunEntry { generation, len: 0, seq: 0, crc, ..*self };
         }
         let follows = generation == self.generation
             && part.first_seq == self.seq + 1
             && part.crc_before == self.crc
-            && goes_on;
+            && is_accepted;
         if !follows {
             return Err(LogError::OutOfOrder { run, generation: self.generation, seq: self.seq });
         }
@@ -180,7 +182,7 @@ impl RunEntry {
         Ok(())
     }
 
-    /// Where the run stands after these lines, which begin at `offset` of its file.
+    /// Sets the end of the run to the end of these lines, which begin at `offset` in its file.
     pub(crate) fn take(&mut self, part: &LinesPart, offset: u64) {
         self.generation = part.generation;
         self.len = offset + part.len as u64;

@@ -1,8 +1,9 @@
-//! Which run has its turn, in a page of a file that is mapped into memory. Writing there costs no system call, and the
-//! page outlives the process: if that dies in the middle of a turn, the next one finds out whose turn it was. Whoever
-//! truncates the file ends the process, see `docs/src/wal-format.md`.
+//! Records which run has the current turn, in a memory-mapped page of a file. Writing to it costs
+//! no system call, and the page outlives the process: if the process dies during a turn, the next
+//! one finds out which run it was. Truncating the file kills the process; see
+//! `docs/src/wal-format.md`.
 //!
-//! This file has `unsafe` code because mapped memory is reached by its address.
+//! This file has `unsafe` code because mapped memory is accessed by address.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -18,12 +19,13 @@ use tiffany_kernel::Uuid;
 pub(super) const NAME: &str = "turn";
 const BYTES: usize = 4096;
 
-/// What the page has, each a number of 64 bits.
+/// The contents of the page, as 64-bit numbers.
 #[repr(C)]
 struct Words {
     has_turn: AtomicU64,
     run: [AtomicU64; 2],
-    /// The run in whose turns the last processes died, how far it had come, and how many these were.
+    /// The run in whose turns the last processes died, its progress, and the number of these
+    /// deaths.
     deadly: [AtomicU64; 2],
     generation: AtomicU64,
     progress: AtomicU64,
@@ -45,10 +47,10 @@ impl CurrentTurn {
             true => file.read_exact_at(&mut page, 0)?,
             false => file.set_len(0)?,
         }
-        // Written even if nothing changes: a copy may have a hole here, and a full disk must be noticed now and not when
-        // the memory is used.
+        // The page is written even if nothing changes: a copy may have a hole here, and a full disk
+        // must be noticed now, not when the memory is accessed.
         file.write_all_at(&page, 0)?;
-        // SAFETY: the address is chosen by the system, and the file has as many bytes.
+        // SAFETY: the system chooses the address, and the file is at least as long as the mapping.
         let page = unsafe {
             mmap(null_mut(), BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?
         };
@@ -56,7 +58,7 @@ impl CurrentTurn {
         Ok(CurrentTurn(page))
     }
 
-    /// A run has its turn from now on.
+    /// Records that a turn of this run begins.
     #[inline]
     pub fn begins(&self, run: Uuid) {
         let words = self.words();
@@ -64,13 +66,13 @@ impl CurrentTurn {
         words.has_turn.store(1, Ordering::Release);
     }
 
-    /// No run has its turn.
+    /// Records that the turn has ended.
     #[inline]
     pub fn ends(&self) {
         self.words().has_turn.store(0, Ordering::Release);
     }
 
-    /// The run in whose turn the last process died, once.
+    /// Returns the run in whose turn the last process died, and clears it.
     pub fn take_interrupted(&self) -> Option<Uuid> {
         let words = self.words();
         let died = words.has_turn.swap(0, Ordering::AcqRel) == 1;
@@ -80,8 +82,8 @@ impl CurrentTurn {
         died.then(|| load(&words.run))
     }
 
-    /// Counts the death of a process in a turn of this run, which had come so far in its generation. Answers how many there
-    /// were in a row while it came no further.
+    /// Counts the death of a process in a turn of this run, whose progress is given as
+    /// `(generation, progress)`. Returns the number of consecutive deaths without any progress.
     pub fn count_death(&self, run: Uuid, (generation, progress): (u64, u64)) -> u64 {
         let words = self.words();
         let is_same = load(&words.deadly) == run
@@ -97,14 +99,15 @@ impl CurrentTurn {
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: it is mapped until this is dropped, is aligned as a page is, and any bits are numbers.
+        // SAFETY: the page is mapped until `self` is dropped, is page-aligned, and any bits are
+        // valid numbers.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for CurrentTurn {
     fn drop(&mut self) {
-        // SAFETY: nothing else has the address.
+        // SAFETY: no other value has the address.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), BYTES) };
     }
 }
@@ -124,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deaths_in_a_row_are_counted_until_the_run_comes_further() {
+    fn deaths_in_a_row_are_counted_until_the_run_makes_progress() {
         let dir = std::env::temp_dir().join(format!("tiffany-turn-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let (a, b) = (Uuid(7 << 100 | 1), Uuid(2));
@@ -137,7 +140,7 @@ mod tests {
         assert_eq!([dies_in(a, (1, 5)), dies_in(a, (1, 5)), dies_in(a, (1, 6))], [1, 2, 1]);
         assert_eq!([dies_in(a, (1, 6)), dies_in(b, (1, 6)), dies_in(a, (1, 6))], [2, 1, 1]);
         assert_eq!(dies_in(a, (2, 6)), 1);
-        // A process that ends between turns is no death.
+        // A process that ends between turns did not die in one.
         let turn = CurrentTurn::open(&dir).unwrap();
         turn.begins(a);
         turn.ends();

@@ -1,5 +1,5 @@
-//! The seam between the log and the medium: what the log asks of a disk, and the real one. Its twin for
-//! tests is in `sim.rs`. It knows nothing of lines or blocks.
+//! The interface between the log and the medium: the operations the log needs of a disk, and the
+//! real disk. The simulated disk for tests is in `sim.rs`. It knows nothing of lines or blocks.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::regular_file::{SymbolicLink, open_regular};
 use crate::not_inherited::NotInherited;
 
-/// Every sync the log makes, by what it protects. Each is made at one place of the code, so that a test can
-/// leave out one at a time.
+/// The syncs that the log makes, named after what they protect. Each is made in one place of the
+/// code, so that a test can leave out one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Barrier {
     /// The names of the log's directories, before anything is put into them.
@@ -20,52 +20,52 @@ pub enum Barrier {
     NewIndex,
     /// The name of the index, before anything relies on it.
     IndexName,
-    /// The zeros of a new segment, so that later syncs change no metadata.
+    /// The zeros of a new segment, so that later syncs in it change no metadata.
     Segment,
-    /// The name of a new segment, before a block is in it.
+    /// The name of a new segment, before a block is written to it.
     SegmentName,
-    /// A block: after this its lines are durable.
+    /// A block: after this sync, its lines are durable.
     Block,
-    /// A run's lines, before the index counts on them.
+    /// The lines of a run, before the index relies on them.
     RunFile,
-    /// The names of run files, before the index counts on them.
+    /// The names of run files, before the index relies on them.
     RunNames,
-    /// A blob, before the index counts on it.
+    /// A blob, before the index relies on it.
     BlobFile,
-    /// The names of blobs, before the index counts on them.
+    /// The names of blobs, before the index relies on them.
     BlobNames,
-    /// All of that at once, when it is many files.
+    /// Run files, blobs and their names with one sync, when there are many of them.
     Everything,
-    /// An entry of the index, before the segments it covers are used again.
+    /// A frame of the index, before the segments it covers are reused.
     Index,
-    /// The list of removed runs, before the index counts on it.
+    /// The list of removed runs, before the index relies on it.
     Removals,
-    /// The name of that list, before the index counts on it.
+    /// The name of the list of removed runs, before the index relies on it.
     RemovalsName,
     /// The zeros in an erased segment, before the index says that nothing is left to erase.
     Erased,
     /// The names of a backup's directories, before anything is put into them.
     BackupTree,
-    /// A file that was copied, before a manifest or an index counts on it.
+    /// A copied file, before a manifest or an index relies on it.
     Copied,
-    /// The names of copied files, before a manifest or an index counts on them.
+    /// The names of copied files, before a manifest or an index relies on them.
     CopiedNames,
-    /// All of that at once, when it is many files.
+    /// Copied files and their names with one sync, when there are many of them.
     CopiedAll,
     /// A manifest, before it takes its name.
     Manifest,
-    /// The name of a manifest, before anything that only the one before it names is removed.
+    /// The name of a manifest, before the files that only the previous one lists are removed.
     ManifestName,
-    /// The mark of a restore that is under way, before anything gets another name.
+    /// The marker of a restore, before anything is renamed.
     Restoring,
-    /// The names of a log that took the place of another, before the mark goes.
+    /// The names of a restored log, before the marker is removed.
     Replaced,
-    /// The end of that mark.
+    /// The removal of the marker, once the restored log is in place.
     Restored,
 }
 
 impl Barrier {
-    /// All that a log makes.
+    /// All syncs that a log makes.
     pub const ALL: &[Barrier] = &[
         Barrier::Tree,
         Barrier::NewIndex,
@@ -81,7 +81,7 @@ impl Barrier {
         Barrier::Index,
     ];
 
-    /// All that a backup and a restore make besides.
+    /// All syncs that only a backup or a restore makes.
     pub const OF_BACKUP: &[Barrier] = &[
         Barrier::BackupTree,
         Barrier::Copied,
@@ -95,82 +95,84 @@ impl Barrier {
     ];
 }
 
-/// How a file is opened.
+/// The mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// To read; it must be there.
+    /// For reading; it must exist.
     Read,
-    /// To read and write; it must be there.
+    /// For reading and writing; it must exist.
     Write,
-    /// To read and write; it is made if it is not there.
+    /// For reading and writing; it is created if it does not exist.
     Create,
 }
 
-/// What a file system is to the log. Paths are whole.
+/// A file system, as the log uses it. All paths include the directory of the log.
 pub trait Disk: Send + Sync {
-    /// Makes a directory; its parent must be there. One that is there already is fine.
+    /// Makes a directory, unless it exists already. Its parent must exist.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Opens a file.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
-    /// Gives a file another name in the same directory, in place of what had it. A directory too, if nothing has
-    /// the name.
+    /// Renames a file within its directory, replacing any file of that name. Also renames a
+    /// directory, if nothing has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Takes a file's name away.
+    /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// The files of a directory with their lengths, in any order. Directories are left out.
+    /// Lists the files of a directory with their lengths in bytes, in any order. Directories are
+    /// left out.
     fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>>;
-    /// What is in a directory besides files: directories and whatever else.
+    /// Lists the entries of a directory that are not files, such as other directories.
     fn others(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Takes a directory away that has nothing in it.
+    /// Removes an empty directory.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
-    /// The one path of something that is there, whatever links lead to it.
+    /// Returns the canonical path of an existing file or directory, with all links resolved.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path, barrier: Barrier) -> io::Result<()>;
     /// Draws random bits.
     fn random(&self) -> io::Result<u32>;
-    /// Takes the lock at this path for as long as the answer lives, and leaves a note on who has it.
+    /// Takes the lock at this path until the returned value is dropped, and writes its owner to the
+    /// file.
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Locking>;
 }
 
 /// An open file. Several threads may use it at once.
 pub trait DiskFile: Send + Sync {
-    /// Reads some bytes; 0 at the end.
+    /// Reads some bytes at this offset, and returns how many; 0 at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes all bytes.
+    /// Writes all bytes at this offset.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// How long it is.
+    /// Returns the length in bytes.
     fn size(&self) -> io::Result<u64>;
-    /// Cuts it, or lengthens it with zeros.
+    /// Cuts the file, or extends it with zeros.
     fn set_size(&self, size: u64) -> io::Result<()>;
-    /// Makes its bytes and its length durable, but not its name.
+    /// Makes the contents and the length durable, but not the name.
     fn sync(&self, barrier: Barrier) -> io::Result<()>;
 }
 
-/// What became of the wish for a lock.
+/// The result of a request for a lock.
 pub enum Locking {
-    /// It is ours until this is dropped.
+    /// This process has the lock until the value is dropped.
     Ours(Box<dyn DirLock>),
-    /// Another has it, and left this note.
+    /// Another process has the lock, and left this note.
     Theirs(String),
 }
 
 /// The lock of a directory.
 pub trait DirLock: Send + Sync {
-    /// Makes all files and names of the file system durable, and reports any write to it that has failed since
-    /// the lock was taken.
+    /// Makes all files and names of the file system durable. Reports any write to it that has
+    /// failed since the lock was taken.
     fn sync_everything(&self, barrier: Barrier) -> io::Result<()>;
 
-    /// Leaves another note on who has it.
+    /// Replaces the note that describes the owner.
     fn note(&self, owner: &str) -> io::Result<()>;
 
-    /// An error if the directory is not what it was: moved, removed, or made anew by somebody else.
+    /// Fails if the directory was moved, removed or replaced since the lock was taken.
     fn check(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Reads from `offset` to the end of a file.
+/// Reads from `offset` to the end of the file.
 pub(crate) fn read_from(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>> {
     let size = file.size()?.saturating_sub(offset);
     let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
@@ -185,17 +187,18 @@ pub(crate) fn read_from(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Empties a file that has something in it. One that was just made is left alone: file systems take a cut for the
-/// wish to replace a file, and write it out when it is closed.
+/// Empties a file unless it is empty already. A file that was just made is left alone, because file
+/// systems take truncation as a sign that a file is being replaced, and flush it when it is closed.
 pub(crate) fn empty(file: &dyn DiskFile) -> io::Result<()> {
     if file.size()? > 0 { file.set_size(0) } else { Ok(()) }
 }
 
-/// The file system of the machine. What it makes is for this user alone; what is there already keeps its rights.
+/// The real file system. Files and directories it makes are accessible to this user only; existing
+/// ones keep their permissions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
-/// A directory of the log may be elsewhere by a link, if this user or root made it.
+/// Fails if the path is a symbolic link that was made by anyone but this user or root.
 fn no_foreign_link(path: &Path) -> io::Result<()> {
     let about = path.symlink_metadata()?;
     let is_ours = about.uid() == rustix::process::geteuid().as_raw() || about.uid() == 0;
@@ -235,7 +238,8 @@ impl Disk for RealDisk {
         for entry in std::fs::read_dir(dir)? {
             let entry = entry?;
             if entry.file_type()?.is_file() {
-                // Names of the log are plain; whatever else lies there keeps a name of some kind.
+                // The log uses plain ASCII names; any other file gets a readable approximation of
+                // its name.
                 let name = entry.file_name().to_string_lossy().into_owned();
                 files.push((name, entry.metadata()?.len()));
             }
@@ -274,7 +278,7 @@ impl Disk for RealDisk {
 
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Locking> {
         let mut options = OpenOptions::new();
-        // Not truncated: what is in it tells who holds the lock.
+        // Not truncated: the contents tell who holds the lock.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let open = || open_regular(&options, path, SymbolicLink::Refused);
         let file = NotInherited::open(open)?;
@@ -319,13 +323,13 @@ impl DiskFile for RealFile {
     }
 
     fn sync(&self, _: Barrier) -> io::Result<()> {
-        // `fdatasync` covers the length too where that is needed to read the bytes again.
+        // `fdatasync` also covers the length where that is needed to read the bytes again.
         self.0.sync_data()
     }
 }
 
-/// The descriptor of the lock, which saw no earlier error of the file system: what fails after it was opened,
-/// `syncfs` tells it, even if the file that failed was closed meanwhile.
+/// The descriptor of the lock. It was opened before any write, so `syncfs` reports every later
+/// failure through it, even of a file that has been closed since.
 struct RealLock {
     file: NotInherited<File>,
     path: PathBuf,

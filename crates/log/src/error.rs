@@ -1,4 +1,4 @@
-//! What can go wrong with the log on disk. Errors of tasks are elsewhere; a bug of the log is an assertion.
+//! Errors of the log on disk. Errors of tasks are elsewhere, and bugs of the log are assertions.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::read::{Broken, Flaw};
 use super::regular_file::NotRegular;
 use super::retry_disk::lacks_descriptor;
 
-/// Names this process in the error for a directory that it opens twice.
+/// The owner's name in the error for a directory that this process opens twice.
 pub(crate) const THIS_PROCESS: &str = "another runtime of this process";
 
-/// What to do about a directory that is in use.
+/// Returns the advice for a directory that is in use.
 fn instead_of(owner: &str) -> &'static str {
     match owner == THIS_PROCESS {
         true => {
@@ -25,83 +25,83 @@ fn instead_of(owner: &str) -> &'static str {
     }
 }
 
-/// Why the log could not be opened, written or read.
+/// A failure to open, write or read the log.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// Another process has the directory.
+    /// Another process uses the directory.
     #[error("{} is in use by {owner} [TFY0101]; {}", .dir.display(), instead_of(.owner))]
     Locked {
         /// The directory.
         dir: PathBuf,
-        /// What the other process says of itself.
+        /// The description that the other process left of itself.
         owner: String,
     },
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("cannot {act} {}: {why} [TFY0102]; see the system's message", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         act: &'static str,
-        /// On what.
+        /// The file or directory it was applied to.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         why: String,
     },
     /// The disk is full.
     #[error("cannot {act} {}: the disk is full [TFY0103]; make room, then open the log again", .path.display())]
     Full {
-        /// What was tried.
+        /// The operation that failed.
         act: &'static str,
-        /// On what.
+        /// The file or directory it was applied to.
         path: PathBuf,
     },
-    /// The directory may not be written.
-    #[error("cannot {act} {}: it may not be written [TFY0104]; check its permissions and how it is mounted", .path.display())]
+    /// There is no permission to write the directory.
+    #[error("cannot {act} {}: there is no write permission [TFY0104]; check its permissions and how it is mounted", .path.display())]
     ReadOnly {
-        /// What was tried.
+        /// The operation that failed.
         act: &'static str,
-        /// On what.
+        /// The file or directory it was applied to.
         path: PathBuf,
     },
-    /// A directory or file of the log is not there.
-    #[error("cannot {act} {}: it is not there [TFY0105]; check that nobody moved or removed the log's directory", .path.display())]
+    /// A directory or file of the log does not exist.
+    #[error("cannot {act} {}: it does not exist [TFY0105]; check whether the log's directory was moved or removed", .path.display())]
     Vanished {
-        /// What was tried.
+        /// The operation that failed.
         act: &'static str,
-        /// On what.
+        /// The file or directory it was applied to.
         path: PathBuf,
     },
     /// A file or directory of the log is a symbolic link that may have been planted.
     #[error("cannot {act} {}: it is a symbolic link [TFY0211]; remove the link, and check which users can write the directory", .path.display())]
     Link {
-        /// What was tried.
+        /// The operation that failed.
         act: &'static str,
-        /// On what.
+        /// The file or directory it was applied to.
         path: PathBuf,
     },
-    /// Something else is in the place of a file.
+    /// Something other than a regular file is in the place of one.
     #[error("cannot {act} {}: {what} [TFY0255]; move it away, and restore the file from a copy", .path.display())]
     NotRegular {
-        /// What was tried.
+        /// The operation that failed.
         act: &'static str,
-        /// On what.
+        /// The file it was applied to.
         path: PathBuf,
-        /// What is there.
+        /// The kind of file that is there instead.
         what: NotRegular,
     },
-    /// The log stopped at an earlier failure.
+    /// The log has stopped because of an earlier failure.
     #[error(
-        "the log stopped at an earlier failure [TFY0106]; mend its cause and open the log again: {0}"
+        "the log stopped at an earlier failure [TFY0106]; fix its cause and open the log again: {0}"
     )]
     Poisoned(Arc<LogError>),
-    /// A run's file is not what was written.
+    /// The file of a run is damaged.
     #[error(
-        "run {run} is damaged: {broken} [TFY0107]; restore {run}.wal from a copy; the other runs go on without it"
+        "run {run} is damaged: {broken} [TFY0107]; restore {run}.wal from a copy; the other runs continue without it"
     )]
     DamagedRun {
         /// The run.
         run: Uuid,
-        /// Where and how.
+        /// The first damaged line, and what is wrong with it.
         broken: Broken,
     },
     /// The file of a run and the commit log have different lines in the same place.
@@ -113,7 +113,7 @@ pub enum LogError {
         run: Uuid,
         /// The first record that differs.
         record: u64,
-        /// Where it begins.
+        /// The offset of that record in the file, in bytes.
         offset: u64,
     },
     /// No file descriptor was left for a file of the log.
@@ -121,9 +121,9 @@ pub enum LogError {
         "cannot {act} {}: no file descriptor is left [TFY0201]; raise the limit of open files (`ulimit -n`, `LimitNOFILE=`), or close what else is open, then open the log again", .path.display()
     )]
     NoDescriptor {
-        /// What was tried.
+        /// The operation that failed.
         act: &'static str,
-        /// On what.
+        /// The file or directory it was applied to.
         path: PathBuf,
     },
     /// The commit log lacks a block that was durable.
@@ -131,28 +131,28 @@ pub enum LogError {
     DamagedCommitLog {
         /// The segment.
         path: PathBuf,
-        /// Where the block is, or should be.
+        /// The offset where the block is or should be.
         offset: u64,
-        /// Its number.
+        /// The number of the block.
         block: u64,
     },
-    /// The index is not what was written.
+    /// The index is damaged.
     #[error("the index is damaged at byte {offset} of {} [TFY0109]; restore the directory from a copy", .path.display())]
     DamagedIndex {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// The offset of the damage.
         offset: u64,
     },
-    /// Written by a newer version.
+    /// The file was written by a newer version.
     #[error("{} has format version {version}, which is newer than this program [TFY0110]; use a newer program", .path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// Its format version.
         version: u64,
     },
-    /// The directory has files of runs and no commit log.
+    /// The directory has run files but no commit log.
     #[error(
         "{} has run files and no commit log: ids of removed runs are free again, and records may be missing [TFY0251]; restore the directory from a backup, or see which runs are there with `tiffany ls` and remove those that should not continue", .0.display()
     )]
@@ -164,51 +164,51 @@ pub enum LogError {
     LostBlocks {
         /// The directory of the commit log.
         commit: PathBuf,
-        /// How many runs have more.
+        /// The number of these runs.
         runs: usize,
     },
-    /// The end of the index or of the list of removed runs is not what was written.
+    /// The end of the index or of the list of removed runs is damaged.
     #[error("{} is damaged or incomplete from byte {offset} on [TFY0253]; open the directory, which writes it again from what else is known, and check the medium if the power was not lost", .path.display())]
     DamagedEnd {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// The offset of the damage.
         offset: u64,
     },
-    /// A blob is not there.
+    /// A blob is missing.
     #[error("blob {0} is missing [TFY0111]; restore wal/blobs from a copy")]
     MissingBlob(BlobHash),
-    /// A blob is not what was written.
+    /// A blob is damaged.
     #[error(
         "blob {0} is damaged: its content has another hash [TFY0112]; restore wal/blobs from a copy"
     )]
     DamagedBlob(BlobHash),
-    /// No such run.
+    /// The log has no run with this UUID.
     #[error("there is no run {0} [TFY0113]; check the UUID, and that the run was not removed")]
     UnknownRun(Uuid),
-    /// Lines that do not follow what the run has.
+    /// Lines don't follow the last record of their run.
     #[error(
         "lines of run {run} do not follow its record {seq} of generation {generation} [TFY0114]; write a run's lines with one chain, in one order"
     )]
     OutOfOrder {
         /// The run.
         run: Uuid,
-        /// Where it stands.
+        /// Its current generation.
         generation: u32,
-        /// Its last record.
+        /// The number of its last record.
         seq: u64,
     },
-    /// A run has no such record.
+    /// The run has no record with this number.
     #[error("run {run} has no record {seq} [TFY0115]; give a number from 1 to {records}")]
     NoRecord {
         /// The run.
         run: Uuid,
-        /// The number that was asked for.
+        /// The number that was requested.
         seq: u64,
-        /// How many it has.
+        /// The number of records that the run has.
         records: u64,
     },
-    /// A restore into the directory did not come to its end.
+    /// A restore into the directory was interrupted.
     #[error("{} is half restored [TFY0120]; restore it again from the backup", .0.display())]
     HalfRestored(PathBuf),
 }
@@ -221,7 +221,7 @@ impl LogError {
         "TFY0200", "TFY0201", "TFY0211", "TFY0251", "TFY0252", "TFY0253", "TFY0255",
     ];
 
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             LogError::Locked { .. } => "TFY0101",
@@ -274,7 +274,7 @@ impl LogError {
         }
     }
 
-    /// Whether what was written is lost or changed. Other errors may go away.
+    /// Returns whether written data is lost or changed. Other errors may be temporary.
     pub fn is_damage(&self) -> bool {
         use LogError::{DamagedBlob, DamagedRun, Mismatch, MissingBlob, UnknownRun, Vanished};
         matches!(
@@ -288,7 +288,7 @@ impl LogError {
         )
     }
 
-    /// Whether something else is in the place of a file.
+    /// Returns whether something other than a regular file is in the place of one.
     pub fn is_not_a_file(&self) -> bool {
         matches!(self, LogError::NotRegular { .. } | LogError::Link { .. })
     }
@@ -302,7 +302,7 @@ impl LogError {
     }
 }
 
-/// Says what was being done when the system refused it.
+/// Adds the operation and the path to an I/O error.
 pub(crate) trait Doing<T> {
     fn doing(self, act: &'static str, path: &Path) -> Result<T, LogError>;
 }

@@ -1,4 +1,5 @@
-//! Going on with a run's file while somebody else writes it. It waits for nothing: who follows asks again later.
+//! Reads a run's file while another process or thread appends to it. It never waits: the caller
+//! asks again later.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -11,35 +12,37 @@ use super::error::{Doing, LogError};
 use super::read::{Checker, LogLine};
 use super::regular_file::{SymbolicLink, open_regular};
 
-/// How much is read at once.
+/// The number of bytes per read.
 const CHUNK: usize = 1 << 18;
 
-/// So much of a file tells its generation.
+/// The number of bytes at the beginning of a file that are enough to find its generation.
 const HEAD: usize = 256;
 
-/// Reads lines that are appended to a run's file, and checks each. A new generation is read from its beginning.
+/// Reads and checks lines as they are appended to a run's file. If a new generation replaces the
+/// file, it is read from its beginning.
 pub struct Follower {
     run: Uuid,
     path: PathBuf,
     checker: Checker,
     buffer: Vec<u8>,
-    /// The part of the buffer that was given out.
+    /// Where the unread part of the buffer begins.
     from: usize,
 }
 
 impl Follower {
-    /// From where a [`RunReader`](crate::run_reader::RunReader) came to its end.
+    /// Continues where a [`RunReader`](crate::run_reader::RunReader) ended; `checker` is the
+    /// reader's.
     pub fn new(root: &Path, run: Uuid, checker: Checker) -> Follower {
         let path = Places::new(root).run_file(run);
         Follower { run, path, checker, buffer: Vec::new(), from: 0 }
     }
 
-    /// Where it stands: after the last record it gave.
+    /// Returns the checker, whose position is after the last record that was returned.
     pub fn checker(&self) -> &Checker {
         &self.checker
     }
 
-    /// The next record, if it is there already.
+    /// Returns the next record; `None` if it has not been written yet.
     #[allow(clippy::should_implement_trait, reason = "a record borrows from the follower")]
     pub fn next(&mut self) -> Result<Option<LogLine<'_>>, LogError> {
         let Some(end) = self.find_line()? else { return Ok(None) };
@@ -49,7 +52,8 @@ impl Follower {
         checked.map(Some).map_err(|broken| LogError::run(self.run, &self.path, broken))
     }
 
-    /// Where the next line ends in the buffer, if all of it is there.
+    /// Finds the end of the next line in the buffer, reading more if needed. Returns `None` if the
+    /// line is not complete yet.
     fn find_line(&mut self) -> Result<Option<usize>, LogError> {
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.from..]) {
@@ -75,7 +79,7 @@ impl Follower {
     }
 }
 
-/// The file of a run and the generation that it is of.
+/// Opens the file of a run, and reads its generation.
 fn open(path: &Path) -> Result<(File, Option<u32>), LogError> {
     let file = open_regular(OpenOptions::new().read(true), path, SymbolicLink::Refused);
     let file = file.doing("open", path)?;
@@ -84,13 +88,13 @@ fn open(path: &Path) -> Result<(File, Option<u32>), LogError> {
     Ok((file, generation_in(&head[..count])))
 }
 
-/// The file of a run, if it is still of this generation.
+/// Opens the file of a run; `None` if it is not of this generation any more.
 pub fn open_generation(root: &Path, run: Uuid, generation: u32) -> Result<Option<File>, LogError> {
     let (file, now) = open(&Places::new(root).run_file(run))?;
     Ok((now == Some(generation)).then_some(file))
 }
 
-/// The generation that the first line of a file is of.
+/// Finds the generation in the first line of a file.
 fn generation_in(head: &[u8]) -> Option<u32> {
     let field = b",\"gen\":";
     let at = memchr::memmem::find(head, field)? + field.len();

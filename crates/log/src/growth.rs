@@ -1,4 +1,5 @@
-//! Who follows the file of a run is told when there is more in it, and need not look again and again. It says nothing of what there is.
+//! Notifies followers of a run when its file grows, so that they need not poll. It doesn't tell
+//! them what was added.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,10 +12,10 @@ use tiffany_kernel::Uuid;
 
 use crate::sync::Mutex;
 
-/// All who follow runs of a log.
+/// All followers of runs of a log.
 #[derive(Default)]
 pub struct Followers {
-    /// How many there are, so that a log that nobody follows takes no lock.
+    /// The number of followers, so that a log without any takes no lock.
     count: AtomicUsize,
     of_runs: Mutex<HashMap<Uuid, Vec<Arc<Ear>>>>,
 }
@@ -25,7 +26,7 @@ struct Ear {
     waker: Mutex<Option<Waker>>,
 }
 
-/// Tells when the file of a run has grown, or is gone. [`Followers::follow`] makes one.
+/// A subscription to the growth or removal of a run's file, made by [`Followers::follow`].
 pub struct Growth {
     followers: Arc<Followers>,
     run: Uuid,
@@ -33,7 +34,7 @@ pub struct Growth {
 }
 
 impl Followers {
-    /// Follows a run until the answer is dropped.
+    /// Follows a run until the returned value is dropped.
     pub fn follow(self: &Arc<Followers>, run: Uuid) -> Growth {
         let ear = Arc::<Ear>::default();
         self.of_runs.lock().entry(run).or_default().push(Arc::clone(&ear));
@@ -41,7 +42,7 @@ impl Followers {
         Growth { followers: Arc::clone(self), run, ear }
     }
 
-    /// The files of these runs have grown.
+    /// Notifies the followers of these runs.
     pub(crate) fn tell(&self, runs: impl Iterator<Item = Uuid>) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
@@ -58,10 +59,10 @@ impl Followers {
 }
 
 impl Growth {
-    /// Waits until the file has grown since this was last asked, or since this was made.
+    /// Waits until the file has grown since the last call, or since this was made.
     pub async fn wait(&mut self) {
         poll_fn(|context| {
-            // First this: who tells says so before it looks for somebody to wake.
+            // The waker is stored first, because `tell` sets the flag before it takes the waker.
             *self.ear.waker.lock() = Some(context.waker().clone());
             match self.ear.has_heard.swap(false, Ordering::SeqCst) {
                 true => Poll::Ready(()),
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_follows_a_run_is_told_of_that_run_alone_and_once() {
+    fn a_follower_is_notified_once_and_only_of_its_own_run() {
         let followers = Arc::<Followers>::default();
         let (tea, cake) = (Uuid::from_random(1), Uuid::from_random(2));
         let mut growth = followers.follow(tea);

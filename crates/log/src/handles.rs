@@ -1,5 +1,5 @@
-//! Open run files, the ones used last: ten thousand runs do not need ten thousand descriptors. Any thread may close them
-//! all when descriptors are scarce.
+//! A cache of open run files, limited to those used last, so that ten thousand runs don't need ten
+//! thousand descriptors. Any thread may close all of them when descriptors are scarce.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tiffany_kernel::Uuid;
 use super::disk::DiskFile;
 use crate::sync::Mutex;
 
-/// Files by run. The one that was not used for longest goes first.
+/// Open files by run. When the cache is full, the file that was not used for longest is closed.
 pub(crate) struct Handles {
     capacity: usize,
     open: Mutex<Open>,
@@ -20,7 +20,7 @@ struct Open {
     files: HashMap<Uuid, (u64, Arc<dyn DiskFile>)>,
     by_use: BTreeMap<u64, Uuid>,
     uses: u64,
-    /// Files were closed before their turn, perhaps with bytes that are not synced.
+    /// Whether files were closed to free descriptors, possibly with bytes that are not synced.
     were_closed: bool,
 }
 
@@ -33,7 +33,7 @@ impl Handles {
         self.open.lock().files.len()
     }
 
-    /// The file of a run, opened if it is not.
+    /// Returns the file of a run, and opens it if necessary.
     pub(crate) fn get<E>(
         &self,
         run: Uuid,
@@ -42,13 +42,13 @@ impl Handles {
         if let Some(file) = self.open.lock().used(run) {
             return Ok(file);
         }
-        // Not under the lock: this may close the others.
+        // The lock is not held meanwhile, because `open` may call `close_all`.
         let file = open()?;
         self.put(run, Arc::clone(&file));
         Ok(file)
     }
 
-    /// Keeps a file, in place of what the run had.
+    /// Adds a file, replacing the run's previous one.
     pub(crate) fn put(&self, run: Uuid, file: Arc<dyn DiskFile>) {
         let mut open = self.open.lock();
         open.forget(run);
@@ -67,7 +67,8 @@ impl Handles {
         self.open.lock().forget(run);
     }
 
-    /// Closes all files, unless they are in use at this moment. `false`: there were none.
+    /// Closes all files, except those that are in use at this moment. Returns `false` if there were
+    /// none.
     pub(crate) fn close_all(&self) -> bool {
         let mut open = self.open.lock();
         let files = std::mem::take(&mut open.files);
@@ -76,7 +77,7 @@ impl Handles {
         !files.is_empty()
     }
 
-    /// Whether files were closed before their turn since this was last asked.
+    /// Returns whether files were closed to free descriptors since the last call.
     pub(crate) fn take_were_closed(&self) -> bool {
         std::mem::take(&mut self.open.lock().were_closed)
     }
@@ -123,7 +124,7 @@ mod tests {
             assert!(handles.len() <= 2);
             opened.get() > before
         };
-        // 1 and 2 are opened; 1 is used again; 3 pushes out 2.
+        // 1 and 2 are opened; 1 is used again; 3 displaces 2.
         let uses = [(1, true), (2, true), (1, false), (3, true), (1, false), (2, true), (3, true)];
         for (at, (run, opens)) in uses.into_iter().enumerate() {
             assert_eq!(use_run(run), opens, "use {at} of run {run}");

@@ -1,6 +1,6 @@
-//! The index: where every run stood at the last checkpoint. Frames of one file, the first one whole, the
-//! later ones with what changed; now and then it is written anew. It makes opening independent of how much
-//! was ever logged.
+//! The index: the end of every run at the last checkpoint. It is a file of frames: the first one
+//! has all runs, later ones only changes, and from time to time the file is rewritten. It makes the
+//! time for opening a log independent of how much was ever logged.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,78 +13,82 @@ use super::error::{Doing, LogError};
 use super::line::Chain;
 
 const MAGIC: &[u8; 8] = b"\x89TFYIDX\n";
-/// Frames have the second version if they say which block must be there, so that a log that was closed can be read by
-/// older programs.
+/// The version of frames that name a block which must exist. Other frames have version 1, so older
+/// programs can read a log that was closed.
 const VERSION: u32 = 2;
 const HEADER: usize = 48;
-/// What the second version has before its entries: the number of a block.
+/// The length of the block number that frames of version 2 have before their entries.
 const EXPECTED: usize = 8;
 const ENTRY: usize = 48;
-/// A medium writes such a piece as a whole or not at all.
+/// The number of bytes that a medium writes completely or not at all.
 const SECTOR: usize = 512;
 
-/// Whether a run goes on.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
-    /// It goes on when the log is opened.
+    /// The run is resumed when the log is opened.
     Live,
-    /// It is over; its file is there.
+    /// The run is finished; its file still exists.
     Finished,
-    /// It was removed; only its UUID is known.
+    /// The run was removed; only its UUID is known.
     Removed,
 }
 
-/// Where a run stands.
+/// The last known end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEntry {
-    /// Whether it goes on.
+    /// Whether the run is live, finished or removed.
     pub state: RunState,
     /// The generation of its file.
     pub generation: u32,
-    /// How many bytes of its file are committed.
+    /// The number of committed bytes in its file.
     pub len: u64,
-    /// The number of its last line.
+    /// The sequence number of its last line.
     pub seq: u64,
     /// The checksum of its last line.
     pub crc: u32,
 }
 
 impl RunEntry {
-    /// What its next line must follow.
+    /// Returns the chain that the next line of the run continues.
     pub fn chain(&self, run: Uuid) -> Chain {
         Chain::at(run, self.generation, self.seq, self.crc).with_bytes(self.len)
     }
 }
 
-/// What the frames say together.
+/// The combined contents of all frames.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IndexState {
     pub(crate) runs: HashMap<Uuid, RunEntry>,
-    /// Runs that were removed or compacted, and may have left lines or blobs behind.
+    /// Runs that were removed or compacted and whose lines or blobs may not have been erased yet.
     pub(crate) unerased: BTreeSet<Uuid>,
-    /// All blocks up to this one are in the run files, which are synced.
+    /// The last block whose lines, like those of all blocks before it, are in the run files and
+    /// synced.
     pub(crate) upto: u64,
-    /// Blocks of a lower generation are from before the last opening, and do not count.
+    /// The lowest generation of blocks that count. Lower ones were written before the last opening.
     pub(crate) life: u64,
-    /// Goes into the checksums of the commit log, so that no payload can pass for a block.
+    /// A random number that is part of all checksums of the commit log, so that no payload can pass
+    /// for a block.
     pub(crate) salt: u32,
-    /// So many segments there are at least.
+    /// The minimum number of segments.
     pub(crate) segments: u32,
-    /// A block of this number or a higher one is in the segments; 0 if nothing is said.
+    /// The number of a block such that it or a later one is in the segments; 0 if the index doesn't
+    /// say.
     pub(crate) expected: u64,
-    /// Where the last good frame ends.
+    /// The offset of the end of the last good frame.
     pub(crate) len: u64,
-    /// How many entries the frames have, doubles included.
+    /// The number of entries in all frames, including duplicates.
     pub(crate) entries: usize,
-    /// The last frame can't be read.
+    /// Whether the last frame can't be read.
     pub(crate) torn: bool,
-    /// It is there as a whole, so it was not being written when the process ended or the power went.
+    /// Whether that frame is complete, and so was not being written when the process ended or the
+    /// power failed.
     pub(crate) is_end_damaged: bool,
-    /// There was no index.
+    /// Whether there was no index.
     pub(crate) is_new: bool,
 }
 
-/// One frame, to be written.
+/// The contents of a frame to be written.
 pub(crate) struct Frame<'a> {
     pub(crate) upto: u64,
     pub(crate) life: u64,
@@ -147,7 +151,7 @@ enum FrameFlaw {
 }
 
 impl IndexState {
-    /// Takes in the frame at the beginning of `bytes`, and gives its length.
+    /// Applies the frame at the beginning of `bytes`, and returns its length.
     fn take_frame(&mut self, bytes: &[u8]) -> Result<usize, FrameFlaw> {
         if bytes.len() < HEADER
             || !bytes.starts_with(MAGIC)
@@ -196,8 +200,8 @@ impl IndexState {
     }
 }
 
-/// Whether a bad frame at this place, the last one, was being written: the file ends before it does, or sectors of it
-/// were never written.
+/// Returns whether a bad last frame, at this offset, was still being written: the file ends before
+/// the frame does, or some of its sectors were never written.
 fn is_unfinished(frame: &[u8], at: usize) -> bool {
     let written = frame.len() - frame.iter().rev().take_while(|byte| **byte == 0).count();
     let sectors = (at + written).next_multiple_of(SECTOR);
@@ -209,8 +213,8 @@ fn is_unfinished(frame: &[u8], at: usize) -> bool {
     is_header && frame.len() < HEADER + before + u32_at(frame, 32) as usize * ENTRY
 }
 
-/// Reads all frames. A bad one at the end was being written when the process ended; a bad one before a good
-/// one is damage.
+/// Parses all frames. A bad frame at the end was being written when the process ended; a bad frame
+/// before a good one is damage.
 pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<IndexState, LogError> {
     let mut state = IndexState::default();
     let mut at = 0;
@@ -242,7 +246,7 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<IndexState, LogError> {
     Ok(state)
 }
 
-/// The file of the index while the log is open.
+/// The open file of the index.
 #[derive(Clone)]
 pub(crate) struct IndexFile {
     pub(crate) file: Arc<dyn DiskFile>,
@@ -251,7 +255,7 @@ pub(crate) struct IndexFile {
 }
 
 impl IndexFile {
-    /// Reads it; `None` if there is none.
+    /// Opens and parses the index of a log; `None` if there is none.
     pub(crate) fn load(
         disk: &dyn Disk,
         commit_dir: &Path,
@@ -267,7 +271,7 @@ impl IndexFile {
         Ok(Some((IndexFile { file, path, len: state.len }, state)))
     }
 
-    /// Writes it anew beside the old one, which it then replaces.
+    /// Writes a complete index next to the old one, and then replaces it.
     pub(crate) fn replace(
         disk: &dyn Disk,
         commit_dir: &Path,
@@ -283,7 +287,7 @@ impl IndexFile {
         Ok(IndexFile { file, path, len: whole.len() as u64 })
     }
 
-    /// Adds a frame.
+    /// Appends a frame and syncs it.
     pub(crate) fn append(&mut self, frame: &[u8]) -> Result<(), LogError> {
         self.file.write_at(frame, self.len).doing("write", &self.path)?;
         self.file.sync(Barrier::Index).doing("sync", &self.path)?;

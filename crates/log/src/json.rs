@@ -1,9 +1,9 @@
-//! JSON by hand, both ways: what a line is made of, and finding its fields again. It builds no tree and
-//! trusts nothing it reads: any bytes give a value or `None`, never a panic.
+//! Hand-written JSON: appends the parts of a line to a buffer, and finds the fields of a line. It
+//! builds no tree and trusts no input: any bytes parse to a value or `None`, never to a panic.
 
 use std::borrow::Cow;
 
-/// Two decimal digits for each number below 100.
+/// The two decimal digits of each number below 100.
 const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 2021222324252627282930313233343536373839\
 4041424344454647484950515253545556575859\
@@ -42,13 +42,13 @@ pub(crate) fn push_i64(out: &mut Vec<u8>, number: i64) {
     push_u64(out, number.unsigned_abs());
 }
 
-/// A number below 100 as two digits.
+/// Formats a number below 100 as two digits.
 pub(crate) fn two_digits(number: u32) -> [u8; 2] {
     let pair = (number % 100) as usize * 2;
     [PAIRS[pair], PAIRS[pair + 1]]
 }
 
-/// A checksum as eight lower-case digits.
+/// Formats a checksum as eight lower-case hex digits.
 pub(crate) fn hex32(number: u32) -> [u8; 8] {
     let mut out = [0; 8];
     for (at, digit) in out.iter_mut().enumerate() {
@@ -57,7 +57,7 @@ pub(crate) fn hex32(number: u32) -> [u8; 8] {
     out
 }
 
-/// Reads eight lower-case digits. Upper case is refused: a line has one form only.
+/// Parses eight lower-case hex digits. Upper case is refused, so that a line has only one form.
 pub(crate) fn parse_hex32(text: &[u8]) -> Option<u32> {
     if text.len() != 8 {
         return None;
@@ -80,20 +80,21 @@ pub(crate) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
 const TOPS: u64 = u64::from_ne_bytes([0x80; 8]);
 
-/// Looks at eight bytes at once: the top bit of a byte is set if it is below `limit`, and of none below the first
-/// such byte.
+/// Compares eight bytes at once: sets the top bit of the first byte that is below `limit`, and of
+/// none before it. Bits after that byte are not reliable.
 #[inline]
 const fn below(word: u64, limit: u64) -> u64 {
     word.wrapping_sub(ONES * limit) & !word
 }
 
-/// The same for bytes that are this one.
+/// Compares eight bytes at once: sets the top bit of the first byte that equals `byte`. Bits after
+/// it are not reliable.
 #[inline]
 const fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * byte as u64), 1)
 }
 
-/// The first byte that may not stand in a JSON string as it is.
+/// Finds the first byte that must be escaped in a JSON string.
 #[inline]
 fn first_special(bytes: &[u8]) -> Option<usize> {
     let special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
@@ -108,7 +109,7 @@ fn first_special(bytes: &[u8]) -> Option<usize> {
     bytes[at..].iter().position(|byte| special(*byte)).map(|more| at + more)
 }
 
-/// Whether all bytes may stand in a JSON string as they are.
+/// Returns whether a JSON string can contain these bytes unescaped.
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     first_special(bytes).is_none()
 }
@@ -136,8 +137,8 @@ pub fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Appends a JSON text on one line: between tokens a line break is only white space, and inside strings it
-/// cannot stand.
+/// Appends a JSON text on one line: line breaks between tokens are white space, and strings can't
+/// contain any.
 pub(crate) fn push_on_one_line(out: &mut Vec<u8>, json: &str) {
     let from = out.len();
     out.extend_from_slice(json.as_bytes());
@@ -152,7 +153,7 @@ pub(crate) fn push_on_one_line(out: &mut Vec<u8>, json: &str) {
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Appends bytes in base 64 with padding (RFC 4648).
+/// Appends bytes in Base64 with padding (RFC 4648).
 pub fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     for chunk in bytes.chunks(3) {
         let mut word = [0; 3];
@@ -165,7 +166,7 @@ pub fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Reads base 64 with padding.
+/// Parses Base64 with padding.
 pub fn parse_base64(text: &str) -> Option<Vec<u8>> {
     let bytes = text.as_bytes();
     if !bytes.len().is_multiple_of(4) {
@@ -188,7 +189,7 @@ pub fn parse_base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Reads a JSON string, given with its quotation marks.
+/// Parses a JSON string, given with its quotation marks.
 pub fn parse_string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if !inner.contains('\\') {
@@ -221,7 +222,8 @@ pub fn parse_string(raw: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(out))
 }
 
-/// The character after `\u`, of one escape or of a surrogate pair.
+/// Parses the character after `\u`, of one escape or of a surrogate pair, and returns the rest of
+/// the text.
 fn parse_unicode(text: &str) -> Option<(char, &str)> {
     let unit = |text: &str| u32::from_str_radix(text.get(..4)?, 16).ok();
     let first = unit(text)?;
@@ -235,7 +237,7 @@ fn parse_unicode(text: &str) -> Option<(char, &str)> {
     Some((char::from_u32(whole)?, rest.get(6..)?))
 }
 
-/// Where the value ends that begins at `from`.
+/// Finds the end of the value that begins at `from`.
 pub fn end_of_value(bytes: &[u8], from: usize) -> Option<usize> {
     match bytes.get(from)? {
         b'"' => end_of_string(bytes, from),
@@ -259,8 +261,8 @@ fn end_of_string(bytes: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// The first quotation mark or backslash. Most strings are short, so the first bytes are looked at here, eight at
-/// a time.
+/// Finds the first quotation mark or backslash. Most strings are short, so the first bytes are
+/// compared here, eight at a time.
 #[inline]
 fn find_mark(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
@@ -270,7 +272,7 @@ fn find_mark(bytes: &[u8]) -> Option<usize> {
         let word = u64::from_le_bytes(*chunk);
         let found = (equal(word, b'"') | equal(word, b'\\')) & TOPS;
         if found != 0 {
-            // The lowest mark is a true one.
+            // Only the lowest bit that is set is reliable.
             return Some(at + found.trailing_zeros() as usize / 8);
         }
         at += 8;
@@ -300,16 +302,16 @@ fn end_of_nest(bytes: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// The fields of an object in their order, from the text between its braces: `,"a":1,"b":[2]` (a leading
-/// comma is allowed). It ends at the first thing that is no field.
+/// Iterates over the fields of an object in order, given the text between its braces:
+/// `,"a":1,"b":[2]` (a leading comma is allowed). It stops at the first thing that is not a field.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
-    /// What has not been read yet.
+    /// The text that has not been read yet.
     pub rest: &'a str,
 }
 
 impl<'a> Iterator for Fields<'a> {
-    /// The name, and the value as it stands there.
+    /// The name of a field, and its value as raw JSON.
     type Item = (&'a str, &'a str);
 
     fn next(&mut self) -> Option<(&'a str, &'a str)> {
@@ -323,7 +325,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// What comes after all of these bytes, which are single characters.
+/// Skips all of these bytes, each a character of its own, at the beginning of a text.
 #[inline]
 fn after<'a>(text: &'a str, skipped: &[u8]) -> &'a str {
     let count = text.bytes().take_while(|byte| skipped.contains(byte)).count();
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_the_library_writes_them() {
+    fn numbers_are_written_as_the_standard_library_writes_them() {
         let edges = [0, 1, 9, 10, 99, 100, 101, 999, 1000, 12_345, u64::from(u32::MAX), u64::MAX];
         for number in edges {
             assert_eq!(made(|out| push_u64(out, number)), number.to_string());
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_comes_back() {
+    fn base64_round_trips() {
         for length in 0..40_u8 {
             let bytes: Vec<u8> = (0..length).map(|at| at.wrapping_mul(67)).collect();
             let text = made(|out| push_base64(out, &bytes));
@@ -403,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_end_at_their_mark_however_long_they_are() {
+    fn the_end_of_a_string_is_found_at_any_length() {
         for length in 0..200 {
             for (escape, more) in [("", 0), ("\\\"", 2), ("\\\\", 2), ("#]", 2), ("!é", 3)] {
                 let text = format!("\"{escape}{}\" \"", "x".repeat(length));
@@ -415,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_end_where_they_stop_being_fields() {
+    fn fields_stop_at_the_first_thing_that_is_not_a_field() {
         let text = r#","a":1,"b":"x,\"}","c":{"d":[1,{"e":"]"}]},"f":null"#;
         let fields: Vec<_> = Fields { rest: text }.collect();
         let expected =

@@ -1,5 +1,5 @@
-//! Directories that a restore leaves beside the log when it is cut off: the log whose place the new one took, or a part
-//! of the new one. It knows nothing of what is in them.
+//! Finds and removes the directories that an interrupted restore leaves next to the log: parts of
+//! the log that it replaced, or of the new one. It knows nothing of their contents.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use super::disk::{Barrier, Disk};
 use super::error::{Doing, LogError};
 
-/// The directories of a log, and what is added to their names.
+/// The directories of a log, and the suffixes of their temporary names.
 pub(crate) const PARTS: [&str; 2] = ["commit", "wal"];
 pub(crate) const NEW: &str = ".restoring";
 pub(crate) const OLD: &str = ".replaced";
 
-/// Those that are there.
+/// Returns the leftover directories that exist.
 pub(crate) fn leftovers(disk: &dyn Disk, root: &Path) -> Result<Vec<PathBuf>, LogError> {
     let mut there = Vec::new();
     for part in PARTS {
@@ -26,14 +26,15 @@ pub(crate) fn leftovers(disk: &dyn Disk, root: &Path) -> Result<Vec<PathBuf>, Lo
     Ok(there)
 }
 
-/// Removes them. The caller has the lock of the directory, and no restore is half done in it.
+/// Removes the leftover directories. The caller has the lock of the log, and no restore is half
+/// done in it.
 pub(crate) fn clear_leftovers(disk: &dyn Disk, root: &Path) -> Result<(), LogError> {
     let there = leftovers(disk, root)?;
     if there.is_empty() {
         return Ok(());
     }
     let sync = || disk.sync_dir(root, Barrier::Restored).doing("sync", root);
-    // The mark of the restore must not come back when what it needs is gone.
+    // The marker of the restore must not reappear after a crash when what it needs is gone.
     sync()?;
     for dir in &there {
         for dir in [&dir.join("blobs"), dir] {
@@ -52,7 +53,7 @@ fn remove_dir(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
     disk.remove_dir(dir).doing("remove", dir)
 }
 
-/// The files of a directory; `None` if it isn't there.
+/// Lists the files of a directory; `None` if it does not exist.
 pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<(String, u64)>>, LogError> {
     match disk.list(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -1,12 +1,15 @@
-//! The log on disk: lines of many runs become durable together, one file for each run, readable by people. It
-//! knows nothing of tasks or of what a record means, and nothing here is called by the kernel.
+//! The log on disk: lines of many runs become durable together, and end up in one readable file per
+//! run. It knows nothing of tasks or the meaning of a record, and the kernel calls nothing here.
 //!
-//! The way of a line: a [`Chain`] and a [`Batch`] make it; the committing half of a [`Writer`] (or of a
-//! [`LogThread`]) writes the batch as one block of the commit log and syncs that; then the applying half copies
-//! the lines to the files of their runs. [`Writer::open`] mends what a crash left, and says so in a [`Recovery`].
-//! [`RunReader`] reads a run back, and [`View`] all of them without changing anything. All of it goes through [`Disk`], whose twin for tests is [`sim::SimDisk`].
+//! A [`Chain`] and a [`Batch`] make a line. The committing half of a [`Writer`] (or of a
+//! [`LogThread`]) writes the batch as one block of the commit log and syncs it; the applying half
+//! then copies the lines to the files of their runs. [`Writer::open`] repairs what a crash left
+//! behind, and reports it in a [`Recovery`]. [`RunReader`] reads one run, and [`View`] reads all of
+//! them without changing anything. All access goes through [`Disk`], whose simulated twin for tests
+//! is [`sim::SimDisk`].
 //!
-//! The bytes, their order and what is assumed of the medium are in the book's chapter "WAL format".
+//! The book's chapter "WAL format" describes the bytes, their order, and the assumptions about the
+//! medium.
 
 mod applier;
 mod background;

@@ -1,5 +1,5 @@
-//! One line of a run's log while it is written: straight into the bytes of a batch, without a tree and
-//! without an allocation. It decides the form of a line, not which fields a record has.
+//! Writes one line of a run's log directly into the bytes of a batch, without a tree or an
+//! allocation. It defines the form of a line, not which fields a record has.
 
 use std::sync::Arc;
 
@@ -15,12 +15,13 @@ use super::stamp::Stamp;
 /// The version of the line format, `v`.
 pub const LINE_VERSION: u64 = 1;
 
-/// What a line ends with: `,"crc":"xxxxxxxx"}` and the line break.
+/// The length of the end of a line: `,"crc":"xxxxxxxx"}` and the line break.
 pub(crate) const LINE_END: usize = 19;
 
 macro_rules! record_types {
     ($($(#[$doc:meta])* $name:ident,)+) => {
-        /// What a record tells. A log may hold types that are not here; a reader passes over them.
+        /// The type of a record. A log may contain types that are not listed here; readers skip
+        /// them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum RecordType { $($(#[$doc])* $name,)+ }
@@ -29,12 +30,12 @@ macro_rules! record_types {
             /// All types.
             pub const ALL: &[RecordType] = &[$(RecordType::$name),+];
 
-            /// The name, as `type` has it.
+            /// Returns the name, as in the `type` field.
             pub const fn name(self) -> &'static str {
                 match self { $(RecordType::$name => stringify!($name)),+ }
             }
 
-            /// The type of this name, if it is known.
+            /// Returns the type with this name, if it is known.
             pub fn parse(name: &str) -> Option<RecordType> {
                 match name { $(stringify!($name) => Some(RecordType::$name),)+ _ => None }
             }
@@ -43,85 +44,86 @@ macro_rules! record_types {
 }
 
 record_types! {
-    /// The first line of a run: its function and its input.
+    /// The first line of a run, with its function and input.
     RunStart,
     /// A task was spawned.
     TaskSpawn,
-    /// A task made a call that was answered at once.
+    /// A task made a call that returned at once.
     TaskYield,
-    /// A task that waited goes on.
+    /// A waiting task continues.
     TaskWake,
-    /// A task ended with its value.
+    /// A task returned a value.
     TaskExit,
-    /// A task ended with an error.
+    /// A task failed with an error.
     TaskAbort,
     /// A task was cancelled.
     TaskCancel,
-    /// An effect leaves its queue.
+    /// An effect was taken from its queue and started.
     EffectStart,
-    /// What an effect's work wants to find again in its next attempt.
+    /// State that an effect's work saves for its next attempt.
     EffectCheckpoint,
-    /// An effect's answer.
+    /// The result of an effect.
     EffectResult,
     /// A person answered a question.
     ApprovalDecided,
-    /// A question was taken back, or its task is no more.
+    /// A question was withdrawn, or the task that asked it has ended.
     ApprovalWithdrawn,
     /// A promise was settled.
     PromiseSettled,
-    /// A message came for the run.
+    /// The run received a message.
     Message,
-    /// The first line of a later generation: all that the run was.
+    /// The first line of a later generation, with the entire state of the run.
     Snapshot,
-    /// A person or a limit holds the run.
+    /// The run was paused, by a person or by a limit.
     RunHeld,
-    /// The run continues.
+    /// The run was released, and continues.
     RunReleased,
-    /// The process ended in good order.
+    /// The process shut down cleanly.
     ShutdownMarker,
-    /// What stands before is another run's; from here on the run is a fork of it.
+    /// All lines before this one are from another run; from here on, the run is a fork of it.
     Forked,
-    /// A fork needs an effect that its parent has no answer for and that is not allowed.
+    /// A fork needs an effect that its parent has no result for and that it is not allowed to
+    /// perform.
     EffectRefused,
-    /// Effects of a fork were allowed by name.
+    /// A person allowed effects of a fork, by their names.
     EffectAllowed,
-    /// What stood between the first record and the last one is gone.
+    /// The run was compacted: all records between the first and the last one were dropped.
     Compacted,
     /// The last line of a fixture: the log of a run that was captured for a test ends here.
     Captured,
-    /// Kept free for agents (ADR-0006).
+    /// Reserved for agents (ADR-0006).
     InstructionStart,
-    /// Kept free for agents (ADR-0006).
+    /// Reserved for agents (ADR-0006).
     LLMPlan,
-    /// Kept free for agents (ADR-0006).
+    /// Reserved for agents (ADR-0006).
     StepStart,
-    /// Kept free for agents (ADR-0006).
+    /// Reserved for agents (ADR-0006).
     ToolResult,
-    /// Kept free for agents (ADR-0006).
+    /// Reserved for agents (ADR-0006).
     PatchPreview,
-    /// Kept free for agents (ADR-0006).
+    /// Reserved for agents (ADR-0006).
     Commit,
-    /// Kept free for agents (ADR-0006).
+    /// Reserved for agents (ADR-0006).
     TaskComplete,
 }
 
 const BEFORE: &[u8] = b"\",\"task_id\":\"";
 const AFTER: &[u8] = b"\",\"tid\":";
 
-/// Where a run's log stands: what the next line must follow.
+/// The end of a run's log, which the next line must follow.
 #[derive(Clone)]
 pub struct Chain {
     run: Uuid,
-    /// The UUID with what stands around it in a line.
+    /// The UUID of the run, with the text around it in a line.
     piece: [u8; BEFORE.len() + 36 + AFTER.len()],
     generation: u32,
     seq: u64,
     crc: u32,
-    /// How many bytes its lines have, as far as that is known.
+    /// The number of bytes of its lines, as far as known.
     bytes: u64,
 }
 
-/// Where a log stands is the same, whatever is known of its length.
+/// Two chains are equal if they end at the same line, whatever is known of their length.
 impl PartialEq for Chain {
     fn eq(&self, other: &Chain) -> bool {
         let stand = |chain: &Chain| (chain.run, chain.generation, chain.seq, chain.crc);
@@ -132,17 +134,17 @@ impl PartialEq for Chain {
 impl Eq for Chain {}
 
 impl Chain {
-    /// A run that has no line yet. Its first generation is 1.
+    /// Makes the chain of a run without lines. Its first generation is 1.
     pub fn new(run: Uuid) -> Chain {
         Chain::beginning(run, 1)
     }
 
-    /// A run that has no line of this generation yet.
+    /// Makes the chain of a run that has no line of this generation yet.
     pub fn beginning(run: Uuid, generation: u32) -> Chain {
         Chain::at(run, generation, 0, seed(run, generation))
     }
 
-    /// A run whose last line in `generation` has this number and checksum.
+    /// Makes the chain of a run whose last line in `generation` has this number and checksum.
     pub fn at(run: Uuid, generation: u32, seq: u64, crc: u32) -> Chain {
         let text = run.to_string();
         let mut piece = [0; BEFORE.len() + 36 + AFTER.len()];
@@ -152,28 +154,28 @@ impl Chain {
         Chain { run, piece, generation, seq, crc, bytes: 0 }
     }
 
-    /// The beginning of the run's next generation, which replaces this one.
+    /// Returns the beginning of the run's next generation, which replaces this one.
     pub fn next_generation(&self) -> Chain {
         let generation = self.generation + 1;
         Chain { generation, seq: 0, crc: seed(self.run, generation), ..self.clone() }
     }
 
-    /// The run.
+    /// Returns the UUID of the run.
     pub fn run(&self) -> Uuid {
         self.run
     }
 
-    /// The generation its lines belong to.
+    /// Returns the generation that its lines belong to.
     pub fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// The number of the last line; 0 before the first.
+    /// Returns the sequence number of the last line; 0 before the first.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// The checksum of the last line, or what the first one follows.
+    /// Returns the checksum of the last line, or the seed before the first.
     pub fn crc(&self) -> u32 {
         self.crc
     }
@@ -182,12 +184,12 @@ impl Chain {
         &self.piece[BEFORE.len()..BEFORE.len() + 36]
     }
 
-    /// The same with a log of this length.
+    /// Sets the known length of the log, in bytes.
     pub(crate) fn with_bytes(self, bytes: u64) -> Chain {
         Chain { bytes, ..self }
     }
 
-    /// How many bytes its lines have, as far as that is known.
+    /// Returns the number of bytes of its lines, as far as known.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -204,20 +206,20 @@ impl std::fmt::Debug for Chain {
     }
 }
 
-/// What the first line of a generation follows: the checksum of the run's UUID and the generation, so that a
-/// file under another name is found out.
+/// Computes the checksum that the first line of a generation follows, from the run's UUID and the
+/// generation. It reveals a file that was renamed to another run's name.
 pub(crate) fn seed(run: Uuid, generation: u32) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&run.0.to_be_bytes()), &generation.to_le_bytes())
 }
 
-/// A line under way, from [`Batch::line`]. Until [`Line::end`] it does not count: dropped before, it never
-/// was.
+/// A line in progress, made by [`Batch::line`]. It becomes part of the batch with [`Line::end`]; if
+/// it is dropped before that, it leaves no trace.
 #[must_use = "a line counts only after `end`"]
 pub struct Line<'a> {
     batch: &'a mut Batch,
     chain: &'a mut Chain,
     start: usize,
-    /// Where the fields of its type begin.
+    /// Where the fields of its type begin in the batch.
     fields: usize,
 }
 
@@ -261,27 +263,27 @@ impl<'a> Line<'a> {
         out
     }
 
-    /// A text.
+    /// Adds a text and returns the line.
     #[inline]
     pub fn str(mut self, field: &str, text: &str) -> Line<'a> {
         self.put_str(field, text);
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a text.
     #[inline]
     pub fn put_str(&mut self, field: &str, text: &str) {
         push_string(self.name(field), text);
     }
 
-    /// A text that has nothing to escape.
+    /// Adds a text that needs no escaping, and returns the line.
     #[inline]
     pub fn plain(mut self, field: &str, text: &str) -> Line<'a> {
         self.put_plain(field, text);
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a text that needs no escaping.
     #[inline]
     pub fn put_plain(&mut self, field: &str, text: &str) {
         debug_assert!(is_plain(text.as_bytes()), "not plain: {text:?}");
@@ -291,14 +293,14 @@ impl<'a> Line<'a> {
         out.push(b'"');
     }
 
-    /// A number as text, because not every reader of JSON keeps 64 bits.
+    /// Adds a number as text, because some JSON readers don't keep 64 bits, and returns the line.
     #[inline]
     pub fn digits(mut self, field: &str, number: u64) -> Line<'a> {
         self.put_digits(field, number);
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a number as text, because some JSON readers don't keep 64 bits.
     #[inline]
     pub fn put_digits(&mut self, field: &str, number: u64) {
         let out = self.name(field);
@@ -307,68 +309,68 @@ impl<'a> Line<'a> {
         out.push(b'"');
     }
 
-    /// A field whose JSON is written as it is.
+    /// Adds a field whose JSON is written as it is, and returns the line.
     #[inline]
     pub fn verbatim(mut self, field: &str, json: &str) -> Line<'a> {
         self.put_verbatim(field, json);
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a field whose JSON is written as it is.
     #[inline]
     pub fn put_verbatim(&mut self, field: &str, json: &str) {
         self.name(field).extend_from_slice(json.as_bytes());
     }
 
-    /// A whole field that was made before, with the comma before it.
+    /// Adds a complete field that was formatted before, including the comma before it.
     #[inline]
     pub fn piece(self, piece: &str) -> Line<'a> {
         self.batch.lines.extend_from_slice(piece.as_bytes());
         self
     }
 
-    /// A number.
+    /// Adds a number and returns the line.
     #[inline]
     pub fn uint(mut self, field: &str, number: u64) -> Line<'a> {
         self.put_uint(field, number);
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a number.
     #[inline]
     pub fn put_uint(&mut self, field: &str, number: u64) {
         push_u64(self.name(field), number);
     }
 
-    /// A number that may be negative.
+    /// Adds a signed number and returns the line.
     pub fn int(mut self, field: &str, number: i64) -> Line<'a> {
         push_i64(self.name(field), number);
         self
     }
 
-    /// Yes or no.
+    /// Adds a Boolean and returns the line.
     #[inline]
     pub fn flag(mut self, field: &str, value: bool) -> Line<'a> {
         self.put_flag(field, value);
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a Boolean.
     #[inline]
     pub fn put_flag(&mut self, field: &str, value: bool) {
         let text: &[u8] = if value { b"true" } else { b"false" };
         self.name(field).extend_from_slice(text);
     }
 
-    /// A value that is JSON already. Above the batch's blob limit it becomes a blob. It must be one whole
-    /// value; nothing here looks into it.
+    /// Adds a value that is already JSON, and returns the line. Above the batch's blob limit, it
+    /// becomes a blob. It must be one complete value; it is not parsed.
     #[inline]
     pub fn json(mut self, field: &str, json: &str) -> Line<'a> {
         self.put_json(field, json);
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a value that is already JSON, or a blob above the batch's limit.
     #[inline]
     pub fn put_json(&mut self, field: &str, json: &str) {
         if json.len() > self.batch.blob_limit() {
@@ -381,7 +383,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Bytes: `{"$base64":"…"}`, or a blob above the batch's limit.
+    /// Adds bytes as `{"$base64":"…"}`, or as a blob above the batch's limit.
     pub fn bytes(mut self, field: &str, bytes: &[u8]) -> Line<'a> {
         if bytes.len() > self.batch.blob_limit() {
             let cleaned = self.batch.rules().and_then(|rules| rules.bytes(bytes));
@@ -395,14 +397,15 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// The same as [`Line::json`] for a value that is shared, whose hash may be known.
+    /// Adds a shared value that is already JSON, with its hash if that is known, and returns the
+    /// line.
     #[inline]
     pub fn shared_json(mut self, field: &str, json: &Arc<str>, hash: Option<BlobHash>) -> Line<'a> {
         self.put_shared_json(field, json, hash);
         self
     }
 
-    /// The same without taking the line.
+    /// Adds a shared value that is already JSON, with its hash if that is known.
     #[inline]
     pub fn put_shared_json(&mut self, field: &str, json: &Arc<str>, hash: Option<BlobHash>) {
         if json.len() > self.batch.blob_limit() {
@@ -417,7 +420,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What stands for a payload that is about to become a blob, if something is taken out of it.
+    /// Returns the redacted form of a payload that is about to become a blob; `None` if nothing is
+    /// redacted.
     #[cold]
     fn cleaned(&self, field: &str, json: &str) -> Option<String> {
         let before = std::str::from_utf8(&self.batch.lines[self.fields..]).unwrap_or_default();
@@ -431,7 +435,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Takes out of the fields what the rules say. This is the only way from a line to its end, and so to the disk.
+    /// Redacts the fields according to the rules of the batch. Every line passes through here
+    /// before it ends, and so before it reaches the disk.
     #[cold]
     fn redact(&mut self) {
         let (head, fields) = self.batch.lines[self.start..].split_at(self.fields - self.start);
@@ -459,7 +464,7 @@ impl<'a> Line<'a> {
         out.push(b'}');
     }
 
-    /// The fields of its type so far. The line itself is dropped.
+    /// Returns the fields of its type so far. The line itself is dropped.
     pub fn into_fields(mut self) -> &'a [u8] {
         if self.batch.rules().is_some() {
             self.redact();
@@ -467,7 +472,7 @@ impl<'a> Line<'a> {
         &self.batch.lines[self.fields..]
     }
 
-    /// Ends the line and gives its number. From here on the batch has it.
+    /// Ends the line, makes it part of the batch, and returns its sequence number.
     pub fn end(mut self) -> u64 {
         if self.batch.rules().is_some() {
             self.redact();

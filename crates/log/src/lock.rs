@@ -1,4 +1,4 @@
-//! The note in the lock file, and whether somebody has the lock: which process has the log.
+//! The note in the lock file, and the processes that hold the lock of a log.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -12,20 +12,20 @@ use super::json::{Fields, parse_string, push_string, push_u64};
 use super::regular_file::{SymbolicLink, open_regular};
 use super::stamp::{Stamp, to_the_second};
 
-/// How long a process keeps the lock of a directory.
+/// How long a process holds the lock of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockTerm {
-    /// As long as it runs.
+    /// The lock is held as long as the process runs.
     Lasting,
-    /// To write something down, so that others wait for it.
+    /// The lock is held for a single change, so others wait for it.
     Brief,
-    /// Not at all: another process has it and goes on writing. What that puts behind the end of what was read is
-    /// left out, so that all runs are seen at one moment.
+    /// The lock is not taken, because another process holds it and keeps writing. Lines that it
+    /// writes after the end that was read are left out, so that all runs are seen at one moment.
     NotTaken,
 }
 
-/// The note of this process: `{"pid":1,"host":"a","started":"…"}`, and `"brief":true` if it keeps the lock only for
-/// a moment.
+/// Returns the note of this process: `{"pid":1,"host":"a","started":"…"}`, and `"brief":true` if it
+/// holds the lock for a single change only.
 pub(crate) fn owner(term: LockTerm) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let started = Stamp::from_unix_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
@@ -42,21 +42,24 @@ pub(crate) fn owner(term: LockTerm) -> String {
     String::from_utf8(note).expect("the note is text")
 }
 
-/// Notes that the directory is free as soon as the last steps have ended, so that others wait for it.
+/// Announces in the note that the directory is free as soon as the last steps have ended, so that
+/// others wait for it.
 pub fn let_go_soon(lock: &dyn DirLock) {
-    // It is only a note: the lock is kept in any case.
+    // It is only a note; a failure doesn't affect the lock.
     drop(lock.note(&owner(LockTerm::Brief)));
 }
 
-/// Whether who left this note is about to let go, or about to write the rest of it.
+/// Returns whether the owner that left this note is about to release the lock, or to write the rest
+/// of the note.
 pub(crate) fn is_brief(note: &str) -> bool {
     let note = note.trim_end();
     note.ends_with(",\"brief\":true}") || !note.ends_with('}')
 }
 
-/// Describes who has a lock, from the note in its file and from the processes that have the file locked.
+/// Describes the owner of a lock, from the note in its file and from the processes that have locked
+/// the file.
 pub(crate) fn describe(note: &str, lock: &Path) -> String {
-    // It may be just about to write its note.
+    // The owner may be about to write its note.
     let Some(noted) = read_note(note) else { return "another process".to_string() };
     if noted.pid == std::process::id() && noted.is_here() {
         return THIS_PROCESS.to_owned();
@@ -76,16 +79,16 @@ pub(crate) fn describe(note: &str, lock: &Path) -> String {
     }
 }
 
-/// Whether the process that took the lock, on this machine, has ended.
+/// Returns whether the process that took the lock ran on this machine and has ended.
 pub(crate) fn is_orphaned(note: &str) -> bool {
     read_note(note).is_some_and(|noted| noted.is_here() && !process_exists(noted.pid))
 }
 
-/// A process that has a file locked.
+/// A process that has locked a file.
 struct Locker {
     pid: u32,
     name: String,
-    /// The process that took the lock. A child that was forked since shares it.
+    /// The process that took the lock. Children that it forked share the lock.
     taken_by: u32,
 }
 
@@ -103,7 +106,7 @@ impl std::fmt::Display for Locker {
     }
 }
 
-/// The other processes that have a file locked, as far as this user can see.
+/// Returns the other processes that have locked a file, as far as this user can see them.
 fn lockers(path: &Path) -> Vec<Locker> {
     let (Ok(file), Ok(all)) = (std::fs::metadata(path), std::fs::read_dir("/proc")) else {
         return Vec::new();
@@ -112,7 +115,7 @@ fn lockers(path: &Path) -> Vec<Locker> {
         let pid: u32 = process.file_name().to_str()?.parse().ok()?;
         let open = std::fs::read_dir(process.path().join("fd")).ok()?.flatten();
         let mut open = open.filter(|open| {
-            // This follows the link to the file itself, whatever its name is now.
+            // The link leads to the file itself, whatever its name is now.
             std::fs::metadata(open.path())
                 .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
         });
@@ -128,7 +131,8 @@ fn lockers(path: &Path) -> Vec<Locker> {
     with_lock.collect()
 }
 
-/// The process that took the lock of an open file, from a line such as `lock:\t1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`.
+/// Parses the process that took the lock of an open file, from a line such as
+/// `lock:\t1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`.
 fn locked_by(about: &str) -> Option<u32> {
     let lock = about.lines().find(|line| line.starts_with("lock:") && line.contains("FLOCK"))?;
     lock.split_whitespace().skip_while(|word| *word != "FLOCK").nth(3)?.parse().ok()
@@ -143,19 +147,19 @@ fn hostname() -> String {
     host.trim().to_owned()
 }
 
-/// Who has a log, by its own word.
+/// The owner of a log, as described in its note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The number of the process.
+    /// The process ID.
     pub pid: u32,
-    /// Its machine.
+    /// The host name of its machine.
     pub host: String,
-    /// Since when, RFC 3339.
+    /// When it started, as RFC 3339.
     pub since: String,
 }
 
 impl Holder {
-    /// Whether it is a process of this machine.
+    /// Returns whether it is a process on this machine.
     fn is_here(&self) -> bool {
         self.host == hostname()
     }
@@ -180,8 +184,8 @@ fn read_note(note: &str) -> Option<Holder> {
     })
 }
 
-/// Who has the log at `root` now. The lock itself is not touched: the system's list of locks is read, in which
-/// only processes of this machine are.
+/// Returns the process that uses the log at `root`. The lock itself is not touched: this reads the
+/// system's list of locks, which contains only processes on this machine.
 ///
 /// ```no_run
 /// if let Some(holder) = tiffany_log::holder("/var/lib/orders".as_ref()) {
@@ -192,7 +196,8 @@ pub fn holder(root: &Path) -> Option<Holder> {
     lock_state(root).map(|(holder, _)| holder)
 }
 
-/// The same, unless it only writes something down and lets go: such a process runs nothing.
+/// Returns the process that owns the log at `root` for longer than a single change. A process that
+/// only records something and then releases the log does not run any tasks, and is not returned.
 pub fn lasting_holder(root: &Path) -> Option<Holder> {
     lock_state(root).filter(|(_, term)| *term == LockTerm::Lasting).map(|(holder, _)| holder)
 }
@@ -213,7 +218,8 @@ fn lock_state(root: &Path) -> Option<(Holder, LockTerm)> {
     }
 }
 
-/// Reads a line such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`.
+/// Parses the process that has locked `file`, from a line such as
+/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`; `None` if the line is about another file.
 fn locker_in(line: &str, file: &std::fs::Metadata, note: Option<&Holder>) -> Option<u32> {
     let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(2);
     let (kind, pid, place) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
@@ -223,7 +229,7 @@ fn locker_in(line: &str, file: &std::fs::Metadata, note: Option<&Holder>) -> Opt
     let inode: u64 = parts.next()?.parse().ok()?;
     let dev = file.dev();
     let same_device = (rustix::fs::major(dev), rustix::fs::minor(dev)) == (major, minor);
-    // Some file systems show other device numbers there; then the note must fit.
+    // Some file systems show other device numbers here; in that case, the note must match.
     let fits = same_device || note.is_some_and(|note| note.pid == pid);
     (kind == "WRITE" && inode == file.ino() && fits).then_some(pid)
 }

@@ -1,5 +1,6 @@
-//! Reading the runs and the blobs of one log. Everybody outside this crate reads through [`LogReader`], so that lines
-//! may be kept elsewhere than in files. It changes nothing, and knows nothing of what a line means.
+//! Read access to the runs and blobs of one log. Code outside this crate reads through
+//! [`LogReader`], so that lines can be stored elsewhere than in files. It changes nothing, and
+//! doesn't interpret lines.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,15 +16,15 @@ use super::view::RunFile;
 
 /// Reads the runs and the blobs of one log.
 pub trait LogReader: Send + Sync {
-    /// Opens what is written of a run, for reads at any offset. While a process writes the run, this may lack its
-    /// last lines.
+    /// Opens the file of a run for reads at any offset. While a process writes the run, its last
+    /// lines may be missing.
     fn run_file(&self, run: Uuid) -> Result<RunFile, LogError>;
 
     /// Reads a blob, and checks it.
     fn blob(&self, hash: BlobHash) -> Result<Vec<u8>, LogError>;
 
-    /// Reads the lines of a run, one after the other. With an entry, exactly its lines are read, and it is an error if
-    /// they are not there; without one, all there are.
+    /// Reads the lines of a run in order. With an entry, exactly its lines are read, and missing
+    /// ones are an error; without one, all lines that exist are read.
     fn lines(&self, run: Uuid, end: Option<RunEntry>) -> Result<RunReader, LogError> {
         match self.run_file(run) {
             Err(LogError::Vanished { .. }) if end.is_none() => Err(LogError::UnknownRun(run)),
@@ -32,7 +33,7 @@ pub trait LogReader: Send + Sync {
     }
 }
 
-/// The files of a log, as they are at the moment of each read.
+/// The files of a log, as they are at the time of each read.
 #[derive(Clone)]
 pub struct LogFiles {
     disk: Arc<dyn Disk>,
@@ -40,7 +41,7 @@ pub struct LogFiles {
 }
 
 impl LogFiles {
-    /// The log in a directory.
+    /// Makes a reader of the log in the directory `root`.
     pub fn new(disk: Arc<dyn Disk>, root: &Path) -> LogFiles {
         LogFiles { disk, root: root.to_path_buf() }
     }

@@ -1,4 +1,4 @@
-//! What a log reports to the program that has it open, for metrics.
+//! The events that a log reports to the program that has it open, for metrics.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Commit {
-    /// How long it took, its sync included.
+    /// How long the commit took, including its sync.
     pub time: Duration,
-    /// How many bytes were written.
+    /// The number of bytes written.
     pub bytes: u64,
-    /// How many lines the block has.
+    /// The number of lines in the block.
     pub records: u64,
 }
 
-/// Is told of every commit, on the thread that made it.
+/// An observer of commits. It is called on the thread that made the commit.
 pub trait CommitObserver: Send + Sync {
-    /// A block was committed.
+    /// Called after each block that was committed.
     fn committed(&self, commit: Commit);
 }

@@ -1,5 +1,5 @@
-//! Whether a run is over, from its lines alone: for files whose end neither the index nor the commit log knows. It
-//! counts tasks that began and ended, and knows nothing else of what they did.
+//! Finds out whether a run is finished from its lines alone, for files whose end neither the index
+//! nor the commit log knows. It counts tasks that began and ended, and ignores everything else.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,16 +19,16 @@ pub(super) struct OpenTasks<'a> {
     disk: &'a dyn Disk,
     root: &'a Path,
     open: BTreeSet<u64>,
-    /// Whether the last end of the root is the run's: a root that is cancelled although nobody asked for it fails
-    /// afterwards, by a deadlock or a limit.
+    /// Whether the last recorded end of the root task is the end of the run. If the root was
+    /// cancelled without a request, it is not: a deadlock or a limit makes it fail afterwards.
     root_is_over: bool,
     is_cancelled: bool,
     is_compacted: bool,
-    /// The tables of its snapshot can't be read, so it may have more tasks.
+    /// Whether the tables of its snapshot can't be read, so that it may have more tasks.
     is_unknown: bool,
 }
 
-/// What is read of the tables of a snapshot.
+/// The part of a snapshot's tables that is needed here.
 #[derive(Deserialize)]
 struct Tables {
     tasks: Vec<Table>,
@@ -40,7 +40,7 @@ struct Table {
 }
 
 impl<'a> OpenTasks<'a> {
-    /// Of a run in the log in `root`, before its first line.
+    /// Makes the state before the first line of a run in the log at `root`.
     pub(super) fn new(disk: &'a dyn Disk, root: &'a Path) -> OpenTasks<'a> {
         OpenTasks {
             disk,
@@ -86,7 +86,7 @@ impl<'a> OpenTasks<'a> {
         }
     }
 
-    /// The state of a run whose last line was taken in.
+    /// Returns the state of the run after the lines so far.
     pub(super) fn state(&self) -> RunState {
         let is_over = self.root_is_over && self.open.is_empty() && !self.is_unknown;
         match self.is_compacted || is_over {

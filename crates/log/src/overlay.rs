@@ -1,5 +1,5 @@
-//! A disk on top of another one: what is written stays in memory, and nothing below is changed, made or locked. It
-//! lets recovery run for somebody who only looks.
+//! A disk on top of another one: writes stay in memory, and nothing below is changed, created or
+//! locked. It lets recovery run for a reader that must not change anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,7 +11,7 @@ use crate::sync::Mutex;
 
 pub(crate) struct Overlay {
     below: Arc<dyn Disk>,
-    /// Files that were opened to be written, under their names; `None` for names that were taken away.
+    /// Files that were opened for writing, by path; `None` for names that were removed.
     files: Mutex<BTreeMap<PathBuf, Option<Arc<Layer>>>>,
     dirs: Mutex<BTreeSet<PathBuf>>,
 }
@@ -21,7 +21,7 @@ impl Overlay {
         Overlay { below, files: Mutex::default(), dirs: Mutex::default() }
     }
 
-    /// What is below in a directory; nothing, if it was made here.
+    /// Returns the listing of a directory below; an empty one if the directory was made here.
     fn unless_made<T>(&self, dir: &Path, below: io::Result<Vec<T>>) -> io::Result<Vec<T>> {
         match below {
             Err(error)
@@ -135,14 +135,14 @@ impl DirLock for NoLock {
     }
 }
 
-/// A file whose beginning is below and whose end is in memory. What is appended below after it was opened is not
-/// seen.
+/// A file whose beginning is below and whose end is in memory. Bytes that are appended below after
+/// it was opened are not visible.
 struct Layer {
     below: Option<Arc<dyn DiskFile>>,
     tail: Mutex<Tail>,
 }
 
-/// Everything from `from` on.
+/// The bytes from offset `from` to the end.
 struct Tail {
     from: u64,
     bytes: Vec<u8>,
@@ -154,7 +154,7 @@ impl Layer {
         Ok(Layer { below, tail: Mutex::new(Tail { from, bytes: Vec::new() }) })
     }
 
-    /// Takes what is below from here on into memory.
+    /// Copies the bytes below from offset `to` on into memory.
     fn lift(&self, tail: &mut Tail, to: u64) -> io::Result<()> {
         let Some(below) = self.below.as_ref().filter(|_| to < tail.from) else { return Ok(()) };
         let mut bytes = vec![0; usize::try_from(tail.from - to).map_err(io::Error::other)?];

@@ -1,5 +1,5 @@
-//! Reading a run's lines and checking all that a line promises: version, form, number, run, checksum. It
-//! opens nothing and changes nothing.
+//! Parses a run's lines and checks version, form, number, run and checksum. It opens and changes no
+//! files.
 
 use std::borrow::Cow;
 
@@ -10,12 +10,12 @@ use super::json::{Fields, parse_base64, parse_hex32, parse_string};
 use super::line::{Chain, LINE_END, LINE_VERSION, RecordType};
 use super::stamp::Stamp;
 
-/// One line, checked.
+/// One line that was checked.
 #[derive(Clone, Copy, Debug)]
 pub struct LogLine<'a> {
-    /// Its number.
+    /// Its sequence number.
     pub seq: u64,
-    /// Its moment, as text.
+    /// Its timestamp, as text.
     pub ts: &'a str,
     /// Its type, as text.
     pub kind: &'a str,
@@ -29,72 +29,72 @@ pub struct LogLine<'a> {
 }
 
 impl<'a> LogLine<'a> {
-    /// A line that was checked before, with its line break.
+    /// Parses a line that was checked before, given with its line break.
     pub fn of_checked(line: &'a str) -> Option<LogLine<'a>> {
         Parts::split(line.as_bytes()).ok()?.record(0)
     }
 
-    /// Its type, if it is known here.
+    /// Returns its type, if this version knows it.
     pub fn record_type(&self) -> Option<RecordType> {
         RecordType::parse(self.kind)
     }
 
-    /// Its moment.
+    /// Returns its timestamp.
     pub fn stamp(&self) -> Option<Stamp> {
         Stamp::parse(self.ts)
     }
 
-    /// The generation, which the first line of one says.
+    /// Returns the generation, which only the first line of a generation has.
     pub fn generation(&self) -> Option<u32> {
         self.uint("gen").and_then(|number| u32::try_from(number).ok())
     }
 
-    /// The fields of its type, in order, each with its value as JSON.
+    /// Returns an iterator over the fields of its type, in order, each with its value as JSON.
     pub fn fields(&self) -> Fields<'a> {
         Fields { rest: self.fields }
     }
 
-    /// The value of a field, as JSON.
+    /// Returns the value of a field as JSON.
     pub fn get(&self, field: &str) -> Option<&'a str> {
         self.fields().find(|(name, _)| *name == field).map(|(_, value)| value)
     }
 
-    /// A text.
+    /// Returns the value of a field that is a text.
     pub fn str(&self, field: &str) -> Option<Cow<'a, str>> {
         parse_string(self.get(field)?)
     }
 
-    /// A number.
+    /// Returns the value of a field that is a number.
     pub fn uint(&self, field: &str) -> Option<u64> {
         self.get(field)?.parse().ok()
     }
 
-    /// A payload: inline, or the name of its blob.
+    /// Returns the value of a field that is a payload: inline, or a reference to a blob.
     pub fn payload(&self, field: &str) -> Option<Payload<'a>> {
         Payload::parse(self.get(field)?)
     }
 }
 
-/// A value that may have been large.
+/// The value of a field that may be stored outside the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload<'a> {
     /// JSON in the line.
     Json(&'a str),
     /// Bytes in the line.
     Bytes(Vec<u8>),
-    /// In a file of its own.
+    /// A reference to a blob, which is a file of its own.
     Blob {
         /// Its name.
         hash: BlobHash,
-        /// How many bytes it has.
+        /// Its length in bytes.
         len: u64,
-        /// What the bytes are.
+        /// The kind of data in it.
         form: BlobForm,
     },
 }
 
 impl<'a> Payload<'a> {
-    /// Reads the value of a field.
+    /// Parses the value of a field.
     pub fn parse(json: &'a str) -> Option<Payload<'a>> {
         let mut fields = Fields { rest: json.strip_prefix('{').unwrap_or("") };
         let Some((mark, value)) = fields.next().filter(|(name, _)| name.starts_with('$')) else {
@@ -117,22 +117,22 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// What the bytes of a blob are.
+/// The kind of data in a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobForm {
     /// A JSON text.
     Json,
-    /// Just bytes.
+    /// Arbitrary bytes.
     Bytes,
 }
 
-/// A line that does not hold what a line promises.
+/// A bad line, and what is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("record {record} at byte {offset}: {flaw}")]
 pub struct Broken {
     /// The number the line should have.
     pub record: u64,
-    /// Where it begins.
+    /// The offset of its beginning in the file.
     pub offset: u64,
     /// What is wrong with it.
     pub flaw: Flaw,
@@ -145,30 +145,30 @@ pub enum Flaw {
     /// The file ends before the line does.
     #[error("the line is cut off")]
     Torn,
-    /// The checksum is another.
+    /// The checksum does not match.
     #[error("the checksum does not match")]
     Checksum,
-    /// It is not what a line looks like.
+    /// It does not have the form of a line.
     #[error("not a line of this format")]
     Form,
-    /// A line is missing, doubled or in the wrong place.
+    /// A line is missing, duplicated or in the wrong place.
     #[error("its number is {0}")]
     Order(u64),
-    /// A line of another run.
+    /// The line belongs to another run.
     #[error("it belongs to another run")]
     OtherRun,
-    /// Written by a newer version.
+    /// The line was written by a newer version.
     #[error("it has format version {0}")]
     Newer(u64),
-    /// The file ends where more is known to have been written.
+    /// The file ends before the last line that was committed.
     #[error("the file ends here, but more was committed")]
     Missing,
-    /// The file is of an earlier generation than what is known to have been written.
+    /// The file is of an earlier generation than one that was committed.
     #[error("the file has generation {0}, but a later one was committed")]
     Earlier(u32),
 }
 
-/// Checks line after line of one run.
+/// Checks the lines of one run in order.
 #[derive(Clone, Debug)]
 pub struct Checker {
     chain: Option<Chain>,
@@ -177,22 +177,23 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// From the first line of a file. Without a run, the first line says whose file it is.
+    /// Starts at the first line of a file. Without a run, the first line determines whose file it
+    /// is.
     pub fn new(run: Option<Uuid>) -> Checker {
         Checker { chain: None, run, offset: 0 }
     }
 
-    /// From where a run stands, `offset` bytes into its file.
+    /// Starts after the line that `chain` ends with, `offset` bytes into the file.
     pub fn after(chain: Chain, offset: u64) -> Checker {
         Checker { run: Some(chain.run()), chain: Some(chain), offset }
     }
 
-    /// Where the run stands after the lines checked so far; `None` before the first.
+    /// Returns the chain after the lines checked so far; `None` before the first.
     pub fn chain(&self) -> Option<&Chain> {
         self.chain.as_ref()
     }
 
-    /// How many bytes of the file have been checked.
+    /// Returns the number of bytes of the file that have been checked.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -202,7 +203,7 @@ impl Checker {
         Broken { record, offset: self.offset, flaw }
     }
 
-    /// Checks the next line, which is given with its line break.
+    /// Checks the next line, which must include its line break.
     #[inline]
     pub fn check<'a>(&mut self, line: &'a [u8]) -> Result<LogLine<'a>, Broken> {
         let parts = Parts::split(line).map_err(|flaw| self.broken(flaw))?;
@@ -240,7 +241,8 @@ impl Checker {
         Ok(record)
     }
 
-    /// What the first line of a file follows: its own words say which run and generation it is.
+    /// Returns the chain that the first line of a file must follow, according to the run and
+    /// generation that it names.
     fn first_chain(&self, parts: &Parts<'_>) -> Result<(Chain, Option<Flaw>), Flaw> {
         let text = std::str::from_utf8(parts.run).map_err(|_| Flaw::Form)?;
         let run = Uuid::parse(text).ok_or(Flaw::Form)?;
@@ -250,14 +252,15 @@ impl Checker {
         Ok((chain, foreign.then_some(Flaw::OtherRun)))
     }
 
-    /// A changed byte in the run's name is a bad checksum, not a line of another run.
+    /// Returns the error for a line of another run. If the line's own checksum does not match
+    /// either, a byte of its UUID was changed, and the flaw is the checksum.
     fn mismatch(&self, line: &[u8], before: u32, crc: u32, flaw: Flaw) -> Broken {
         let whole = crc32c::crc32c_append(before, &line[..line.len() - LINE_END]) == crc;
         self.broken(if whole { flaw } else { Flaw::Checksum })
     }
 }
 
-/// A line taken apart, before anything in it is believed.
+/// The parts of a line, none of which has been verified yet.
 struct Parts<'a> {
     line: &'a [u8],
     body: &'a [u8],
@@ -287,7 +290,7 @@ impl<'a> Parts<'a> {
             .and_then(|end| end.strip_suffix(b"\"}\n"))
             .and_then(parse_hex32)
             .ok_or(Flaw::Form)?;
-        // What the number after `v` left, without the end of the line.
+        // The part of the body after the version, without the end of the line.
         let rest = &body[(line.len() - rest.len()).min(body.len())..];
         Parts::split_head(line, body, rest, crc).ok_or(Flaw::Form)
     }
@@ -305,13 +308,13 @@ impl<'a> Parts<'a> {
         Some(Parts { line, body, seq, ts, kind, run, tid, rest, crc })
     }
 
-    /// The generation, which the first line of a file has.
+    /// Returns the generation, which the first line of a file has.
     fn generation(&self) -> Option<u32> {
         let (generation, _) = number(self.rest.strip_prefix(b",\"gen\":")?)?;
         u32::try_from(generation).ok()
     }
 
-    /// Whether it was written after a line with this checksum.
+    /// Returns whether it was written after a line with this checksum.
     fn follows(&self, crc_before: u32) -> bool {
         crc32c::crc32c_append(crc_before, self.body) == self.crc
     }
@@ -319,7 +322,8 @@ impl<'a> Parts<'a> {
     #[inline]
     fn record(&self, offset: u64) -> Option<LogLine<'a>> {
         let json = std::str::from_utf8(&self.line[..self.line.len() - 1]).ok()?;
-        // Cut at quotation marks and digits, so they stay text; `get` keeps that from being an assumption.
+        // The parts were cut at ASCII characters, so they are valid text; `get` checks that instead
+        // of assuming it.
         let text = |part: &[u8]| {
             let from = part.as_ptr() as usize - self.line.as_ptr() as usize;
             json.get(from..from + part.len())
@@ -336,17 +340,17 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What the first line of a run's file says.
+/// The generation and validity of the first line of a run's file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     /// The generation of the file.
     pub(crate) generation: u32,
-    /// Whether the line is what was written.
+    /// Whether the line passes all checks.
     pub(crate) is_good: bool,
 }
 
 impl Head {
-    /// Reads the first line of the file of a run; `None` if it is not a first line.
+    /// Parses the first line of a run's file; `None` if it is not a first line.
     pub(crate) fn read(line: &[u8], run: Uuid) -> Option<Head> {
         let generation = Parts::split(line).ok()?.generation()?;
         let is_good = Checker::new(Some(run)).check(line).is_ok();
@@ -358,12 +362,14 @@ impl Head {
     }
 }
 
-/// Whether there are whole lines in these bytes, good or not. The end of a file that was being written has none.
+/// Returns whether these bytes contain complete lines, good or damaged. A line that was still being
+/// written is not complete.
 pub(crate) fn has_lines(bytes: &[u8]) -> bool {
     bytes.split_inclusive(|byte| *byte == b'\n').any(is_whole)
 }
 
-/// A changed byte can hide the beginning, the end or the line break of a whole line, but not two of these.
+/// Returns whether a piece is a complete line. One changed byte can hide the beginning, the end or
+/// the line break of a line, but not two of these.
 fn is_whole(piece: &[u8]) -> bool {
     let ends = piece.len().checked_sub(LINE_END).is_some_and(|at| {
         let crc = piece[at..piece.len() - 1].strip_prefix(b",\"crc\":\"");
@@ -376,8 +382,8 @@ fn is_whole(piece: &[u8]) -> bool {
     ends || (piece.ends_with(b"\n") && begins())
 }
 
-/// Where in `bytes` a line begins that was written after the line before it, and is not in its place in `known`. What
-/// is behind the end of `known` is not looked at.
+/// Finds the first line in `bytes` that was written after the line before it but differs from the
+/// line at that offset in `known`. Bytes beyond the end of `known` are ignored.
 pub(crate) fn foreign_line(bytes: &[u8], crc_before: u32, known: &[u8]) -> Option<usize> {
     let (mut before, mut at) = (Some(crc_before), 0);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -393,7 +399,7 @@ pub(crate) fn foreign_line(bytes: &[u8], crc_before: u32, known: &[u8]) -> Optio
     None
 }
 
-/// A decimal number without leading zeros, and what follows it.
+/// Parses a decimal number without leading zeros, and returns the rest.
 #[inline]
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0_u64;
@@ -406,7 +412,7 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     (at > 0 && !leading).then(|| (value, &bytes[at..]))
 }
 
-/// The records of a run that is in memory. After an error it ends.
+/// Iterates over the records of a run in memory. It stops after an error.
 ///
 /// ```
 /// # use tiffany_log::{Batch, Chain, Reader, RecordType, Stamp};
@@ -429,17 +435,17 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// All lines of a file. Without a run, the first line says whose file it is.
+    /// Reads all lines of a file. Without a run, the first line determines whose file it is.
     pub fn new(bytes: &'a [u8], run: Option<Uuid>) -> Reader<'a> {
         Reader { rest: bytes, checker: Checker::new(run) }
     }
 
-    /// The lines after a known place, `offset` bytes into the file.
+    /// Reads the lines after a known position, `offset` bytes into the file.
     pub fn after(bytes: &'a [u8], chain: Chain, offset: u64) -> Reader<'a> {
         Reader { rest: bytes, checker: Checker::after(chain, offset) }
     }
 
-    /// Where it stands: after the last good line.
+    /// Returns the checker, whose position is after the last good line.
     pub fn checker(&self) -> &Checker {
         &self.checker
     }

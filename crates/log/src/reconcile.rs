@@ -1,6 +1,7 @@
-//! Comparing the file of a run with what the commit log and the index say of it when a log is opened. The file is
-//! completed, kept because it is newer, cut back to its last whole line, or left as it is and its run refused. A
-//! whole line is never cut off: its writer had been told that it is durable.
+//! Compares the file of a run with the commit log and the index when a log is opened. The file is
+//! completed, kept because it is newer, cut back to its last complete line, or left as it is and
+//! its run refused. A complete line is never cut off, because its writer had been told that it is
+//! durable.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -30,7 +31,7 @@ struct Compared<'a> {
 }
 
 impl Applier {
-    /// Makes the file of a run what the commit log says, unless the file is newer.
+    /// Makes the file of a run match the commit log, unless the file is newer.
     pub(super) fn complete(
         &mut self,
         segments: &[Segment],
@@ -104,8 +105,8 @@ impl Applier {
         }
     }
 
-    /// Why the lines of the commit log have no place in the file, if that is so: what should be before them is damaged,
-    /// missing, or of an earlier generation.
+    /// Why the lines of the commit log have no place in the file, if that is so: what should be
+    /// before them is damaged, missing, or of an earlier generation.
     fn misfit(
         &self,
         run: Uuid,
@@ -137,8 +138,8 @@ impl Applier {
         }
     }
 
-    /// For a run of which the index knows another end than the commit log: is its file good up to where that
-    /// goes on? Gives the place where it is not.
+    /// Checks the file of a run that the commit log continues at another offset than the index has.
+    /// Returns the first offset before that one at which the file is not good.
     fn check_up_to(
         &self,
         run: Uuid,
@@ -156,7 +157,7 @@ impl Applier {
         Ok((!follows).then_some(reader.checker().offset()))
     }
 
-    /// Keeps lines that have no place, for a person to look at.
+    /// Sets aside lines that have no place, for a person to look at.
     fn set_aside(
         &mut self,
         run: Uuid,
@@ -175,7 +176,8 @@ impl Applier {
         Ok(())
     }
 
-    /// Looks at a run the commit log says nothing about: its file must be as long as the index says.
+    /// Checks a run that the commit log does not mention: its file must be as long as the index
+    /// says.
     pub(super) fn check_size(
         &mut self,
         run: Uuid,
@@ -191,7 +193,7 @@ impl Applier {
                 self.remove_run(run)
             }
             None if entry.state == RunState::Removed => Ok(()),
-            // Whoever reads the file compares the whole chain.
+            // Readers of the file check the whole chain.
             Some(size) if size == entry.len => Ok(()),
             Some(size) => {
                 let file = match self.disk.open(&path, OpenMode::Write).doing("open", &path) {
@@ -249,8 +251,8 @@ impl Applier {
         self.look_beyond(found, beyond, recovery)
     }
 
-    /// Looks at what a file has behind its committed end. A line gets into a file only after it is durable, so
-    /// good lines there were committed, and it is the commit log that lacks them.
+    /// Examines the part of a file after its committed end. A line is written to a file only after
+    /// it is durable, so good lines there were committed, and the commit log lacks them.
     fn look_beyond(
         &mut self,
         found: &Compared<'_>,
@@ -274,7 +276,7 @@ impl Applier {
         self.settle(found, entry, &beyond[(entry.len - from) as usize..], recovery)
     }
 
-    /// Whether a run is over whose file has more than the commit log.
+    /// Returns the state of a run whose file has more lines than the commit log.
     fn state_after(&self, found: &Compared<'_>, entry: RunEntry) -> Result<RunState, LogError> {
         if entry.state != RunState::Live {
             return Ok(entry.state);
@@ -284,7 +286,8 @@ impl Applier {
         Ok(self.entry_of(found.run, entry.state, known).map_or(entry.state, |whole| whole.state))
     }
 
-    /// Where a run stands by its file alone, after the last good line; `None` if the first is not.
+    /// Returns the end of a run according to its file alone, after the last good line; `None` if
+    /// the first line is not good.
     fn entry_of(&self, run: Uuid, state: RunState, bytes: &[u8]) -> Option<RunEntry> {
         let mut reader = Reader::new(bytes, Some(run));
         let mut tasks = OpenTasks::new(&*self.disk, &self.places.root);
@@ -296,7 +299,8 @@ impl Applier {
         Some(RunEntry { state, generation, len, seq, crc })
     }
 
-    /// Takes a file for what a run is, because the index and the commit log know an earlier generation of it.
+    /// Trusts the file of a run, because the index and the commit log know only an earlier
+    /// generation of it.
     fn keep_newer(
         &mut self,
         found: &Compared<'_>,
@@ -305,7 +309,7 @@ impl Applier {
     ) -> Result<(), LogError> {
         let Compared { run, path, file } = *found;
         if self.term == LockTerm::NotTaken {
-            // A process writes it just now; another look finds both alike.
+            // A process is writing it at this moment; another look will find both alike.
             let error = missing_from(run, path, None, 0)?;
             self.refuse(run, error, recovery);
             return Ok(());
@@ -316,7 +320,8 @@ impl Applier {
         self.settle(found, entry, &bytes[entry.len as usize..], recovery)
     }
 
-    /// Files that nothing speaks of: a run whose block was lost, a copy that was put there, half a file.
+    /// Handles files that neither the index nor the commit log mentions: a run whose block was
+    /// lost, a copy that was put there, or half a file.
     pub(super) fn take_in_the_rest(
         &mut self,
         sizes: HashMap<String, u64>,
@@ -357,7 +362,7 @@ impl Applier {
                 let found = Compared { run, path, file: &*file };
                 self.settle(&found, entry, &bytes[entry.len as usize..], recovery)?;
             }
-            // Of a run without a good line nothing is known but that it was there.
+            // Only the existence of a run without a good line is known.
             None if has_lines(&bytes) => {
                 let error = missing_from(run, path, Some(&*file), bytes.len() as u64)?;
                 self.refuse(run, error, recovery);
@@ -367,8 +372,8 @@ impl Applier {
         Ok(())
     }
 
-    /// Takes in where a run stands after its last good line. What is behind that is cut off if it is a torn end. If it
-    /// has whole lines the file is damaged: then it stays as it is, and the run is refused.
+    /// Records the end of a run after its last good line. An incomplete line after that is cut off.
+    /// If complete lines follow, the file is damaged: it stays as it is, and the run is refused.
     fn settle(
         &mut self,
         found: &Compared<'_>,
@@ -435,13 +440,13 @@ pub(super) fn open_if_there(
     }
 }
 
-/// What the first line of a file says, from all that is in it; `None` if it has none.
+/// Parses the first line in the contents of a file; `None` if there is no complete line.
 fn head_in(bytes: &[u8], run: Uuid) -> Option<Head> {
     let end = memchr::memchr(b'\n', bytes)?;
     Head::read(&bytes[..=end], run)
 }
 
-/// What the first line of a file says; `None` if it has none.
+/// Reads the first line of a file; `None` if there is no complete line.
 fn head_of(file: Option<&dyn DiskFile>, path: &Path, run: Uuid) -> Result<Option<Head>, LogError> {
     let Some(file) = file else { return Ok(None) };
     let mut line = Vec::new();
@@ -459,7 +464,7 @@ fn head_of(file: Option<&dyn DiskFile>, path: &Path, run: Uuid) -> Result<Option
     }
 }
 
-/// Says from which record on a file lacks what was committed.
+/// Makes the error for a file that lacks committed records, with the first one that is missing.
 fn missing_from(
     run: Uuid,
     path: &Path,

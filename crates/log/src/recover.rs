@@ -1,5 +1,6 @@
-//! Opening a log: what a crash left is read, the files of the runs are compared with it (`reconcile.rs`), and all of
-//! it is synced before the first new commit. Doing it twice, or being stopped in the middle, changes nothing.
+//! Opens a log: reads what a crash left behind, compares the files of the runs with it
+//! (`reconcile.rs`), and syncs everything before the first new commit. Repeating or interrupting it
+//! does no harm.
 
 use crate::blob_gc::Garbage;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,66 +29,69 @@ use super::settings::Settings;
 use super::writer::Writer;
 use crate::descriptors;
 
-/// How long a lock is waited for whose process has ended.
+/// How long to wait for a lock whose owner has ended.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long one is waited for who has the directory for a moment.
+/// How long to wait for an owner that holds the lock for a single change.
 const BRIEF_OWNER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Chooses runs by the UUIDs that the log knows; they need not be among them.
+/// Chooses runs to look at, given the UUIDs that the log knows. It may return others too.
 pub(crate) type Choose<'a> = &'a dyn Fn(&mut dyn Iterator<Item = Uuid>) -> Vec<Uuid>;
 
-/// Whose files are looked at when a log is opened, besides those that the commit log speaks of.
+/// The runs whose files are compared when a log is opened, besides those with lines in the commit
+/// log.
 #[derive(Clone, Copy)]
 pub(crate) enum Scope<'a> {
     All,
-    /// Only those of a few runs, for someone who wants to know about these and writes nothing.
+    /// Only a few runs, for a reader that needs no others and writes nothing.
     Chosen(Choose<'a>),
 }
 
-/// What was found and mended when a log was opened.
+/// The findings and repairs of opening a log.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// How many blocks of the commit log were read back.
+    /// The number of blocks that were read from the commit log.
     pub blocks: usize,
-    /// A block that was being written: nobody was told that it is durable, and it was dropped.
+    /// A block that was still being written. It had not been reported as durable, and was dropped.
     pub torn_block: Option<TornBlock>,
-    /// Blocks behind a gap, which can be after a loss of power if commits are not synced at once.
+    /// The number of blocks after a gap. A power failure can cause one if commits are not synced at
+    /// once.
     pub dropped_blocks: usize,
-    /// The index had a frame that was cut off, or lacks frames it once had.
+    /// Whether the index had an incomplete frame, or lacks frames that it once had.
     pub torn_index: bool,
     /// Runs whose files lacked lines that the commit log had.
     pub completed: Vec<Uuid>,
     /// Runs whose files ended in the middle of a line.
     pub cut: Vec<Cut>,
-    /// Runs whose files have good lines that the commit log lacks, with their number, or are of a later generation. They
-    /// were kept.
+    /// Runs whose files have good lines that the commit log lacks, with the number of these lines,
+    /// or are of a later generation. These files were kept.
     pub rescued: Vec<(Uuid, u64)>,
-    /// Files of runs that nothing else knew. They were taken in.
+    /// Runs whose files were unknown to the index and the commit log. They were added to the log.
     pub adopted: Vec<Uuid>,
-    /// Files in `wal/` that are no run's. They were left alone.
+    /// Files in `wal/` that belong to no run. They were left alone.
     pub stray: Vec<String>,
-    /// Runs that cannot go on, and why.
+    /// Runs that cannot be resumed, and the reasons.
     pub refused: Vec<(Uuid, LogError)>,
-    /// Blobs that were committed and are gone.
+    /// Blobs that were committed and are missing.
     pub missing_blobs: Vec<BlobHash>,
-    /// Damage that may have cost records, whole runs, or the memory of removed ones, and concerns nobody knows which.
+    /// Damage that may have lost records, whole runs, or the list of removed ones, without a way to
+    /// tell which runs are affected.
     pub losses: Vec<LogError>,
 }
 
 /// A file that was cut to its committed end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Whose file it is.
+    /// The run that the file belongs to.
     pub run: Uuid,
-    /// How long it was.
+    /// Its length before, in bytes.
     pub from: u64,
-    /// How long it is.
+    /// Its length now, in bytes.
     pub to: u64,
 }
 
 impl Recovery {
-    /// True if all was as a process in good order leaves it.
+    /// Returns true if the log was as a clean shutdown leaves it.
     pub fn is_clean(&self) -> bool {
         self.blocks == 0
             && self.torn_block.is_none()
@@ -102,7 +106,7 @@ impl Recovery {
     }
 }
 
-/// Takes the lock. One who has it for a moment is waited for.
+/// Takes the lock. Waits for an owner that holds it for a single change.
 fn take(disk: &dyn Disk, lock: &Path, term: LockTerm) -> Result<Box<dyn DirLock>, LogError> {
     let began = Instant::now();
     loop {
@@ -111,7 +115,7 @@ fn take(disk: &dyn Disk, lock: &Path, term: LockTerm) -> Result<Box<dyn DirLock>
             Locking::Theirs(note) if is_brief(&note) && began.elapsed() < BRIEF_OWNER_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            // A child that was forked just before lets it go as soon as it runs.
+            // A child that was just forked releases the lock as soon as it runs.
             Locking::Theirs(note) if is_orphaned(&note) && began.elapsed() < ORPHAN_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -123,7 +127,7 @@ fn take(disk: &dyn Disk, lock: &Path, term: LockTerm) -> Result<Box<dyn DirLock>
     }
 }
 
-/// Where some lines of a run are in the commit log.
+/// The location of some lines of a run in the commit log.
 pub(super) struct Piece {
     segment: usize,
     at: u64,
@@ -132,7 +136,7 @@ pub(super) struct Piece {
     intact: bool,
 }
 
-/// What the commit log adds to a run.
+/// The lines that the commit log has for a run.
 pub(super) struct Plan {
     base: RunEntry,
     pub(super) entry: RunEntry,
@@ -140,17 +144,17 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Where in the file of the run its lines begin.
+    /// Returns the offset in the file of the run where its lines begin.
     pub(super) fn start(&self) -> u64 {
         self.pieces[0].offset
     }
 
-    /// Whether it has the beginning of a later generation than the index knows.
+    /// Returns whether it contains the beginning of a later generation than the index knows.
     pub(super) fn begins_generation(&self) -> bool {
         self.base.generation < self.entry.generation
     }
 
-    /// The number of the first of its lines.
+    /// Returns the sequence number of its first line.
     pub(super) fn first_seq(&self) -> u64 {
         match self.pieces[0].part.kind {
             PartKind::Lines { first_seq, .. } => first_seq,
@@ -158,8 +162,8 @@ impl Plan {
         }
     }
 
-    /// Does the commit log go on at another place than where the index ends? It can, if the index lost its
-    /// last frame.
+    /// Returns whether the lines in the commit log don't begin where the index says that the run
+    /// ends. This happens if the index lost its last frame.
     pub(super) fn starts_elsewhere(&self) -> bool {
         let start = self.start();
         start > 0 && (self.base.generation != self.entry.generation || self.base.len != start)
@@ -174,8 +178,8 @@ impl Plan {
 }
 
 impl Writer {
-    /// Opens the log in a directory, which is made if it is not there (its parent must be). What a crash
-    /// left is mended and told.
+    /// Opens the log in a directory, and creates the directory if it does not exist; its parent
+    /// must exist. Repairs what a crash left behind, and reports it.
     pub fn open(
         disk: Arc<dyn Disk>,
         root: &Path,
@@ -184,7 +188,7 @@ impl Writer {
         Writer::open_for(LockTerm::Lasting, disk, root, settings)
     }
 
-    /// The same for who says how long he wants to have it.
+    /// Opens the log like [`Writer::open`], and tells other processes how long this one keeps it.
     pub fn open_for(
         term: LockTerm,
         disk: Arc<dyn Disk>,
@@ -202,7 +206,8 @@ impl Writer {
         mut settings: Settings,
     ) -> Result<(Writer, Recovery), LogError> {
         settings.open_files = settings.open_files.min(descriptors::limit() / 4).max(1);
-        // A file that is synced by itself must still be open, or a failed write of it could go unseen.
+        // A file that is synced individually must still be open, or a failed write to it could go
+        // unnoticed.
         settings.single_syncs = settings.single_syncs.min(settings.open_files);
         let handles = Arc::new(Handles::new(settings.open_files));
         let (below, timeout) = (disk, settings.descriptor_timeout);
@@ -246,7 +251,7 @@ impl Writer {
             expected: 0,
             handles,
             touched: Touched::default(),
-            // What the runs that are to be erased named is not known any more.
+            // The blobs that these runs referenced are not known any more.
             leaves_blobs: !unerased.is_empty() || has_leftovers,
             garbage: Garbage::default(),
             unerased,
@@ -282,7 +287,7 @@ impl Writer {
 }
 
 impl Applier {
-    /// After this nothing of earlier lives is needed any more.
+    /// Starts a new life of the log: after this, no blocks of earlier ones are needed.
     fn begin_life(&mut self, committer: &mut Committer) -> Result<(), LogError> {
         let index = &self.index;
         if index.file.size().doing("look at", &index.path)? > index.len {
@@ -295,8 +300,9 @@ impl Applier {
         committer.segments.release(upto)
     }
 
-    /// Says what can't be known any more. A line gets into the file of a run after its block, so files that have more
-    /// than the commit log say that blocks were lost, and those may have been about any run.
+    /// Reports damage whose extent is unknown. A line is written to its run file after its block is
+    /// durable, so files that have more than the commit log show that blocks were lost, and these
+    /// may have been about any run.
     fn tell_losses(&self, is_new: bool, recovery: &mut Recovery) {
         let Places { root, commit, .. } = &self.places;
         let runs = recovery.rescued.len() + recovery.adopted.len();
@@ -307,8 +313,8 @@ impl Applier {
         }
     }
 
-    /// Takes in removed runs that the index doesn't know as such. `true`: the commit log has nothing of a removal any more,
-    /// so the index once had it.
+    /// Adds removed runs that the index doesn't list as such. Returns `true` if the commit log
+    /// lacks one of the removals, which means that the index has lost it.
     fn add_removed(&mut self, mut runs: BTreeSet<Uuid>, chained: &Chained) -> bool {
         for run in &runs {
             let mut entry = self.entry(*run);
@@ -351,7 +357,7 @@ impl Applier {
         self.take_in_the_rest(sizes, recovery)
     }
 
-    /// The files that are looked at, with their sizes, and the known runs among them.
+    /// Returns the files to compare, with their sizes, and the known runs among them.
     fn files_in(&self, scope: Scope<'_>) -> Result<(HashMap<String, u64>, Vec<Uuid>), LogError> {
         let wal = &self.places.wal;
         let Scope::Chosen(choose) = scope else {
@@ -374,7 +380,7 @@ impl Applier {
         self.refused.insert(run, error);
     }
 
-    /// Sorts the parts of a block by their runs, and stores its blobs.
+    /// Groups the parts of a block by run, and stores its blobs.
     fn plan(
         &mut self,
         segments: &[Segment],
@@ -431,7 +437,7 @@ impl Applier {
         Ok(())
     }
 
-    /// A run that was removed or compacted, whose file is perhaps gone already.
+    /// Notes that a run was removed or compacted whose file may be gone already.
     pub(super) fn note_unread_unerased(&mut self, run: Uuid) {
         self.unerased.insert(run);
         self.leaves_blobs = true;
@@ -453,7 +459,7 @@ impl Applier {
             return self.store_blob(&hash.to_string(), content);
         }
         match super::run_reader::read_blob(&*self.disk, &self.places.root, hash) {
-            // Its part of the block is damaged, but its file is whole: that only has to be synced.
+            // Its part of the block is damaged, but its file is complete and only has to be synced.
             Ok(content) => self.store_blob(&hash.to_string(), &content),
             Err(LogError::MissingBlob(_) | LogError::DamagedBlob(_)) => {
                 recovery.missing_blobs.push(hash);
@@ -463,7 +469,8 @@ impl Applier {
         }
     }
 
-    /// Whether it is what recovery put beside the file of a run that was removed since.
+    /// Returns whether a file has lines that recovery set aside for a run that has been removed
+    /// since.
     pub(super) fn is_of_removed_run(&self, name: &str) -> bool {
         let run = name.strip_suffix(".wal.unplaced").and_then(Uuid::parse);
         run.is_some_and(|run| self.is_removed(run))
@@ -474,7 +481,7 @@ impl Applier {
     }
 }
 
-/// The runs of the list that the index doesn't know as removed.
+/// Returns the listed runs that the index doesn't know as removed.
 fn unindexed(runs: &HashMap<Uuid, RunEntry>, listed: &BTreeSet<Uuid>) -> BTreeSet<Uuid> {
     let mut unknown = listed.clone();
     for run in removed_in(runs) {
@@ -487,7 +494,7 @@ fn removed_in(runs: &HashMap<Uuid, RunEntry>) -> impl Iterator<Item = Uuid> {
     runs.iter().filter(|(_, entry)| entry.state == RunState::Removed).map(|(run, _)| *run)
 }
 
-/// Reads the index. A directory without one is new, unless it has a commit log.
+/// Loads the index. A directory without one is new, unless it has a commit log.
 fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexState), LogError> {
     let mark = places.restoring();
     if open_if_there(disk, &mark, OpenMode::Read)?.is_some() {
@@ -504,7 +511,7 @@ fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexSta
         return Err(LogError::DamagedIndex { path: places.commit.join("index"), offset: 0 });
     }
     for dir in [places.root.parent(), Some(&places.root), Some(&places.wal)] {
-        // A path of one part has the working directory for a parent.
+        // The parent of a path with a single component is the working directory.
         let dir = dir.filter(|dir| *dir != Path::new("")).unwrap_or(Path::new("."));
         disk.sync_dir(dir, Barrier::Tree).doing("sync", dir)?;
     }
@@ -517,12 +524,12 @@ fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexSta
     Ok((index, IndexState { salt, len, is_new: true, ..IndexState::default() }))
 }
 
-/// Does the file of any run have lines of this block?
+/// Returns whether the file of any run contains lines of this block.
 fn proven(disk: &dyn Disk, places: &Places, found: &Found) -> Result<bool, LogError> {
     for part in &found.block.parts {
         let PartKind::Lines { run, offset, .. } = part.kind else { continue };
         let path = places.run_file(run);
-        // A file that cannot be read just now may have them: only one that is not there has not.
+        // A file that cannot be read now may have them; only a missing one certainly does not.
         let file = match open_if_there(disk, &path, OpenMode::Read) {
             Err(error) if !error.is_not_a_file() => return Err(error),
             opened => opened.ok().flatten(),
@@ -543,8 +550,8 @@ fn read_part(segment: &Segment, at: u64, len: usize) -> Result<Vec<u8>, LogError
     Ok(bytes)
 }
 
-/// The lines of a plan, one after the other; and where in the file they are damaged, if they are and the
-/// file does not have them either.
+/// Returns the lines of a plan. If some are damaged and the file does not have them either, also
+/// returns the offset of the damage in the file.
 pub(super) fn gather(
     segments: &[Segment],
     plan: &Plan,

@@ -1,5 +1,6 @@
-//! Whether secrets are taken out of what is written to a log. Who has the log leaves that in it, for those who write while nobody has it and do not know the
-//! rules. What the rules are is not said: they may have secrets in them.
+//! A marker file which says that secrets are removed from everything that is written to a log. The
+//! process that uses the log leaves it for those that write later and don't know the rules. It
+//! doesn't contain the rules themselves, because they may contain secrets.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,13 +11,13 @@ use super::error::{Doing, LogError};
 const NAME: &str = "redacted";
 const TEXT: &[u8] =
     b"Secrets are taken out of what is written here, by rules of the program that has this log.\n";
-/// What stands before the marks of the rules.
+/// The text before the marks of the rules.
 const MARKS: &str = "Marks of the rules:";
 
-/// What a rule is known by. It is too short to find out what the rule says.
+/// A short hash that identifies a rule. It is too short to reveal the rule.
 pub type RuleMark = u16;
 
-/// Says so, with the marks of the rules; or, without any, that it is not so any more.
+/// Writes the marker with the marks of the rules, or removes it if there are none.
 pub fn mark_redacted(
     disk: &dyn Disk,
     root: &Path,
@@ -25,7 +26,7 @@ pub fn mark_redacted(
     let path = root.join(NAME);
     let is_so = is_redacted(disk, root);
     if is_so {
-        // Something else in its place has an error of its own.
+        // If something else is in its place, this reports an error of its own.
         disk.open(&path, OpenMode::Read).doing("open", &path)?;
     }
     if rules.is_empty() {
@@ -43,18 +44,18 @@ pub fn mark_redacted(
         .doing("write", &path)
 }
 
-/// Whether secrets are taken out of what is written to the log in this directory.
+/// Returns whether secrets are removed from what is written to the log in this directory.
 pub fn is_redacted(disk: &dyn Disk, root: &Path) -> bool {
     let is_file = match disk.list(root) {
         Ok(files) => files.iter().any(|(name, _)| name == NAME),
-        // As long as that can't be seen, nothing secret is written.
+        // If the directory can't be read, assume that there are rules.
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     };
-    // Whatever is in its place, nobody said that secrets may be written.
+    // Anything with this name counts, even if it is not a file.
     is_file || disk.others(root).unwrap_or_default().iter().any(|name| name == NAME)
 }
 
-/// The marks of the rules; none where an older version did not say them.
+/// Returns the marks of the rules; none if an older version wrote the marker.
 pub fn rules_of(disk: &dyn Disk, root: &Path) -> BTreeSet<RuleMark> {
     let file = disk.open(&root.join(NAME), OpenMode::Read).ok();
     let bytes = file.and_then(|file| read_from(&*file, 0).ok()).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! Opens the files of a directory and accepts regular files only. Opening a FIFO waits for a second process, and a device
-//! can do anything; neither may stop a daemon or a command that finds it in the place of a file.
+//! Opens files and accepts regular ones only. Opening a FIFO waits for a second process, and
+//! opening a device can have any effect; neither may block a daemon or command that finds it in the
+//! place of a file.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io;
@@ -12,14 +13,14 @@ use rustix::io::Errno;
 /// Whether a file may be reached through a symbolic link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymbolicLink {
-    /// The file itself must be there. Another user who can write the directory could otherwise lead the process to any
-    /// file.
+    /// Symbolic links are refused. Otherwise, a user who can write to the directory could lead the
+    /// process to any file.
     Refused,
-    /// The path was given by a person, who may name a link.
+    /// Symbolic links are followed, because the path was given by a person.
     Followed,
 }
 
-/// What is in the place of a regular file.
+/// The kind of file in the place of a regular one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is {0}, not a regular file")]
 pub struct NotRegular(pub &'static str);
@@ -35,14 +36,15 @@ impl NotRegular {
         })
     }
 
-    /// The reason behind an error of [`open_regular`], if it is this one.
+    /// Returns the [`NotRegular`] inside an error of [`open_regular`], if it contains one.
     pub fn cause(error: &io::Error) -> Option<NotRegular> {
         error.get_ref()?.downcast_ref().copied()
     }
 }
 
-/// Opens a file with these options, and never waits. Anything but a regular file is an error that carries [`NotRegular`]. A
-/// symbolic link that is refused is the system's error `ELOOP`.
+/// Opens a file with these options, and never waits. If it is not a regular file, the error
+/// contains [`NotRegular`]. If it is a symbolic link and links are refused, the error is the
+/// system's `ELOOP`.
 ///
 /// ```
 /// use std::fs::OpenOptions;
@@ -57,7 +59,7 @@ pub fn open_regular(options: &OpenOptions, path: &Path, link: SymbolicLink) -> i
     let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     flags.set(OFlags::NOFOLLOW, link == SymbolicLink::Refused);
     let file = match options.clone().custom_flags(flags.bits() as i32).open(path) {
-        // A directory is not opened for writing, and a socket not at all.
+        // A directory can't be opened for writing, and a socket not at all.
         Err(error) if is_refusal_of_kind(&error) => {
             return Err(match path.metadata() {
                 Ok(about) if !about.is_file() => {

@@ -1,6 +1,7 @@
-//! The list of removed runs: the only trace of them besides the index. A run that goes on or is over is known from its
-//! file as well, so an index that loses its last frames is completed from the files. Of a removed run no file is left;
-//! this list keeps its UUID from being used again, and its steps from being done twice.
+//! The list of removed runs, which are recorded only here and in the index. A live or finished run
+//! is also known from its file, so an index that loses its last frames is completed from the files.
+//! A removed run has no file; this list keeps its UUID from being reused, and its steps from being
+//! repeated.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,28 +12,28 @@ use tiffany_kernel::Uuid;
 use super::disk::{Barrier, Disk, DiskFile, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 
-/// A UUID and the checksum of it and the log's salt.
+/// The length of an entry: a UUID, and a checksum of it and the log's salt.
 const ENTRY: usize = 20;
 
 /// The name of the list in `commit/`.
 pub(crate) const NAME: &str = "removed";
 
-/// The list while the log is open.
+/// The open list of removed runs.
 pub(crate) struct Removals {
     path: PathBuf,
     salt: u32,
-    /// `None` until a run is removed.
+    /// The file; `None` until a run is removed.
     file: Option<Arc<dyn DiskFile>>,
     len: u64,
-    /// Runs that the next checkpoint adds.
+    /// Runs that the next checkpoint adds to the list.
     unlisted: BTreeSet<Uuid>,
-    /// Where its first entry is that can't be read, if there is one: the next checkpoint writes the list again, with
-    /// all runs in `unlisted`.
+    /// The offset of the first unreadable entry, if there is one. The next checkpoint then rewrites
+    /// the list, with all runs in `unlisted`.
     damaged_at: Option<u64>,
 }
 
 impl Removals {
-    /// Reads the list. Damaged entries are left out: the index has them too.
+    /// Loads the list. Damaged entries are left out, because the index has them too.
     pub(crate) fn load(
         disk: &dyn Disk,
         commit_dir: &Path,
@@ -56,13 +57,13 @@ impl Removals {
         Ok((Removals { path, salt, file, len, unlisted, damaged_at }, listed))
     }
 
-    /// What is wrong with the list, if something is.
+    /// Returns the damage of the list, if it has any.
     pub(crate) fn damage(&self) -> Option<LogError> {
         let path = &self.path;
         self.damaged_at.map(|offset| LogError::DamagedEnd { path: path.clone(), offset })
     }
 
-    /// Takes note of removed runs that the list may lack.
+    /// Notes removed runs that the list may lack.
     pub(crate) fn complete(
         &mut self,
         listed: &BTreeSet<Uuid>,
@@ -72,12 +73,12 @@ impl Removals {
         self.unlisted.extend(removed.filter(|run| is_damaged || !listed.contains(run)));
     }
 
-    /// The next checkpoint adds this run.
+    /// Notes a run for the next checkpoint to add.
     pub(crate) fn note(&mut self, run: Uuid) {
         self.unlisted.insert(run);
     }
 
-    /// Makes the list durable with what was noted.
+    /// Writes the noted runs to the list, and makes it durable.
     pub(crate) fn sync(&mut self, disk: &dyn Disk) -> Result<(), LogError> {
         if self.unlisted.is_empty() {
             return Ok(());
@@ -100,7 +101,7 @@ impl Removals {
         Ok(())
     }
 
-    /// Writes the list beside the old one, which it then replaces.
+    /// Writes a complete list next to the old one, and then replaces it.
     fn replace(&self, disk: &dyn Disk, whole: &[u8]) -> Result<Arc<dyn DiskFile>, LogError> {
         let new = self.path.with_extension("new");
         let file = disk.open(&new, OpenMode::Create).doing("make", &new)?;

@@ -1,6 +1,7 @@
-//! A disk on top of another one that repeats a call where that is right: after a signal interrupted it, and when no file
-//! descriptor was left for it. In the second case it first closes the run files that the log keeps open, and then waits
-//! for a while, because others close theirs too. Every other error passes: a failed write or sync is not repeated.
+//! A disk on top of another one that repeats calls which a signal interrupted or which found no
+//! free file descriptor. In the second case, it first closes the run files that the log keeps open,
+//! and then waits for a while in case others close theirs. Other errors are passed on: a failed
+//! write or sync is not repeated.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,11 +13,11 @@ use rustix::io::Errno;
 use super::disk::{Barrier, DirLock, Disk, DiskFile, Locking, OpenMode};
 use super::handles::Handles;
 
-/// How long it waits before it asks again for a descriptor: at first, and at most.
+/// The first and the longest pause before it asks again for a descriptor.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 
-/// Whether a call failed because the process or the system has no file descriptor left.
+/// Returns whether a call failed because the process or the system has no file descriptor left.
 pub(crate) fn lacks_descriptor(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
@@ -24,7 +25,7 @@ pub(crate) fn lacks_descriptor(error: &io::Error) -> bool {
 pub(crate) struct RetryDisk {
     below: Arc<dyn Disk>,
     handles: Arc<Handles>,
-    /// How long it waits for a descriptor.
+    /// How long it waits for a descriptor in total.
     timeout: Duration,
 }
 
@@ -116,7 +117,7 @@ impl Disk for RetryDisk {
     }
 }
 
-/// An open file needs no further descriptor.
+/// A file that repeats interrupted calls. It is open already, so it needs no descriptor.
 struct RetryFile(Arc<dyn DiskFile>);
 
 impl DiskFile for RetryFile {

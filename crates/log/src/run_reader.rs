@@ -1,4 +1,5 @@
-//! A run's records and blobs from the disk, piece by piece: for who resumes a run, and for who only looks.
+//! Reads a run's records and blobs from the disk piece by piece, for resuming a run and for
+//! inspecting it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,19 +14,19 @@ use super::index::RunEntry;
 use super::read::{Checker, Flaw, LogLine};
 use super::view::RunFile;
 
-/// How much is read at once.
+/// The initial size of the buffer, in bytes.
 const CHUNK: usize = 1 << 18;
 
-/// Reads the file of a run, line by line, and checks each.
+/// Reads and checks the lines of a run's file.
 pub struct RunReader {
     run: Uuid,
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     checker: Checker,
-    /// The end it must reach, and whether the lines beyond it count.
+    /// The expected end of the run. Without one, all lines in the file are read.
     end: Option<RunEntry>,
     buffer: Vec<u8>,
-    /// The part of the buffer that was not yet given out, and the place in the file that follows it.
+    /// The unread part of the buffer, and the offset in the file after it.
     from: usize,
     to: usize,
     read_to: u64,
@@ -33,8 +34,8 @@ pub struct RunReader {
 }
 
 impl RunReader {
-    /// Opens the file of a run in the log at `root`. With an entry, exactly its lines are read, and it is an
-    /// error if they are not there; without one, all there are.
+    /// Opens the file of a run in the log at `root`. With an entry, exactly its lines are read, and
+    /// missing ones are an error; without one, all lines that exist are read.
     pub fn open(
         disk: &dyn Disk,
         root: &Path,
@@ -68,7 +69,7 @@ impl RunReader {
         }
     }
 
-    /// The next record; `None` at the end. After an error it is over.
+    /// Returns the next record; `None` at the end and after an error.
     #[allow(clippy::should_implement_trait, reason = "a record borrows from the reader")]
     pub fn next(&mut self) -> Option<Result<LogLine<'_>, LogError>> {
         if self.over {
@@ -97,17 +98,17 @@ impl RunReader {
         }
     }
 
-    /// The error for a file that ends with another line than the one that is known to be the last.
+    /// Makes the error for a file that ends with another line than expected.
     pub fn ends_elsewhere(&self) -> LogError {
         LogError::run(self.run, &self.path, self.checker.broken(Flaw::Missing))
     }
 
-    /// Where it stands: after the last record it gave.
+    /// Returns the checker, whose position is after the last record that was returned.
     pub fn checker(&self) -> &Checker {
         &self.checker
     }
 
-    /// Finds the next line in the buffer, reading on as long as it is needed.
+    /// Finds the next line in the buffer, and reads more if necessary.
     fn find_line(&mut self) -> Result<Option<std::ops::Range<usize>>, LogError> {
         let mut searched = self.from;
         loop {
@@ -139,7 +140,7 @@ impl RunReader {
         }
     }
 
-    /// What is wrong with the end, if anything.
+    /// Returns what is wrong with the end of the file, if anything.
     fn at_end(&self) -> Option<Flaw> {
         let stands =
             self.checker.chain().map(|chain| (chain.generation(), chain.seq(), chain.crc()));
@@ -151,7 +152,7 @@ impl RunReader {
     }
 }
 
-/// Reads a blob of the log at `root`, and checks it.
+/// Reads a blob of the log at `root`, and checks its hash.
 pub fn read_blob(disk: &dyn Disk, root: &Path, hash: BlobHash) -> Result<Vec<u8>, LogError> {
     let path = Places::new(root).blobs.join(hash.to_string());
     let file = match disk.open(&path, OpenMode::Read) {

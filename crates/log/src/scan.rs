@@ -1,4 +1,4 @@
-//! Finding the blocks of the commit log after a crash, and where they end. It changes nothing.
+//! Finds the blocks of the commit log after a crash, and the end of the log. It changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use super::disk::DiskFile;
 use super::error::{Doing, LogError};
 use super::segments::Segment;
 
-/// A block that counts, and where it is.
+/// A valid block and its location.
 pub(crate) struct Found {
     pub(crate) block: Block,
     pub(crate) segment: usize,
-    /// Where its contents begin in the segment.
+    /// The offset of its contents in the segment.
     pub(crate) content_at: u64,
-    /// For each part: is its content what was written?
+    /// Whether the content of each part is intact.
     pub(crate) intact: Vec<bool>,
 }
 
@@ -26,40 +26,40 @@ impl Found {
 /// A block that was being written when the process or the machine stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornBlock {
-    /// Its segment.
+    /// The path of its segment.
     pub segment: std::path::PathBuf,
-    /// Where it begins.
+    /// The offset of its beginning.
     pub offset: u64,
     /// Its number.
     pub block: u64,
 }
 
-/// All that the segments say.
+/// The blocks found in all segments.
 pub(crate) struct Scan<'a> {
     segments: &'a [Segment],
     salt: u32,
     upto: u64,
     life: u64,
     found: BTreeMap<u64, Found>,
-    /// Blocks whose header is good and whose table is not.
+    /// Blocks with a good header and a damaged table: segment and offset by number.
     headless: BTreeMap<u64, (usize, u64)>,
-    /// Places where a block could have been begun.
+    /// Places where a block may have been begun, as segment and offset.
     ends: Vec<(usize, u64)>,
     pub(crate) max_generation: u64,
-    /// The highest number of a block of this life.
+    /// The highest block number of this life.
     newest: u64,
 }
 
-/// The blocks that count, in order, and what comes after them.
+/// The valid blocks in order, and what follows them.
 pub(crate) struct Chained {
     pub(crate) blocks: Vec<Found>,
     pub(crate) torn: Option<TornBlock>,
-    /// Blocks behind a gap that nobody was told of.
+    /// The number of blocks after a gap that had not been reported as durable.
     pub(crate) dropped: usize,
 }
 
 impl<'a> Scan<'a> {
-    /// Reads all segments. Blocks up to `upto`, and of generations below `life`, do not count.
+    /// Reads all segments. Ignores blocks up to `upto`, and those of generations below `life`.
     pub(crate) fn new(
         segments: &'a [Segment],
         salt: u32,
@@ -86,8 +86,8 @@ impl<'a> Scan<'a> {
     fn read_segment(&mut self, number: usize) -> Result<(), LogError> {
         let segment = &self.segments[number];
         let size = segment.file.size().doing("look at", &segment.path)?;
-        // While blocks follow each other, their lengths lead from one to the next. After that every place
-        // where a block can begin is looked at: behind a damaged one there may be more.
+        // While blocks follow each other, the length of one leads to the next. After that, every
+        // offset where a block can begin is tried, because there may be more behind a damaged one.
         let mut in_step = true;
         let mut at = 0;
         self.ends.push((number, 0));
@@ -115,7 +115,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Takes in a block, and gives its size; `None` if it cannot be.
+    /// Adds a block, and returns its size; `None` if it doesn't fit into the segment.
     fn take(
         &mut self,
         number: usize,
@@ -153,7 +153,7 @@ impl<'a> Scan<'a> {
         Ok(Some(size))
     }
 
-    /// An error if the index says that there is a block of this number, and neither it nor a later one is there.
+    /// Fails if the index expects a block with this number and neither it nor a later one exists.
     pub(crate) fn check_expected(&self, block: u64) -> Result<(), LogError> {
         match self.newest < block {
             true => Err(self.damaged(block)),
@@ -161,9 +161,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Puts the blocks in order. A missing or bad one is the end of the log if nobody was told that it is
-    /// durable, and damage otherwise. `proven` says whether the files of the runs have a block's lines, which
-    /// they only get when it is durable.
+    /// Puts the blocks in order. A missing or bad block is the end of the log if it had not been
+    /// reported as durable, and damage otherwise. `proven` tells whether run files contain a
+    /// block's lines, which are written there only once the block is durable.
     pub(crate) fn chain(
         mut self,
         mut proven: impl FnMut(&Found) -> Result<bool, LogError>,
@@ -192,7 +192,7 @@ impl<'a> Scan<'a> {
         TornBlock { segment: self.segments[segment].path.clone(), offset, block }
     }
 
-    /// Where a block was begun that cannot be read.
+    /// Finds the beginning of a block that cannot be read.
     fn torn_at(&self, number: u64) -> Result<Option<TornBlock>, LogError> {
         if let Some((segment, at)) = self.headless.get(&number) {
             return Ok(Some(self.place(*segment, *at, number)));
@@ -201,7 +201,7 @@ impl<'a> Scan<'a> {
             let Segment { file, path, .. } = &self.segments[*segment];
             let mut header = [0; HEADER];
             let is_read = filled(&**file, &mut header, *at).doing("read", path)?;
-            // A good block there is an earlier one.
+            // A good block at this place is an earlier one.
             if !is_read || block::probe(self.salt, &header) != Probe::Nothing {
                 continue;
             }
@@ -224,7 +224,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Reads until the buffer is full, and tells whether there was enough for that.
+/// Reads until the buffer is full. Returns false if the file ends before that.
 pub(crate) fn filled(file: &dyn DiskFile, buf: &mut [u8], at: u64) -> std::io::Result<bool> {
     match fill(file, buf, at) {
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
@@ -232,7 +232,7 @@ pub(crate) fn filled(file: &dyn DiskFile, buf: &mut [u8], at: u64) -> std::io::R
     }
 }
 
-/// Reads until the buffer is full.
+/// Reads until the buffer is full. Fails if the file ends before that.
 pub(crate) fn fill(file: &dyn DiskFile, mut buf: &mut [u8], mut at: u64) -> std::io::Result<()> {
     while !buf.is_empty() {
         match file.read_at(buf, at)? {

@@ -1,5 +1,5 @@
-//! The files of the commit log: which segment is written, which may be used again. It knows blocks by their
-//! size and number only.
+//! The files of the commit log: which segment is being written, and which ones can be reused. It
+//! knows only the size and number of blocks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::disk::{Barrier, Disk, DiskFile, OpenMode};
 use super::error::{Doing, LogError};
 use super::scan::fill;
 
-/// How much is written at once while a segment is made.
+/// The number of bytes per write while a segment is created.
 const FILL: usize = 1 << 20;
 
 /// One file of the commit log.
@@ -19,47 +19,47 @@ pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn DiskFile>,
     size: u64,
-    /// The size it was made with. It is larger while it has a block that is larger.
+    /// The size it was created with. It is larger while it holds a block that is larger.
     made: u64,
-    /// The last block in it; 0 if it may be used.
+    /// The number of the last block in it; 0 if it can be reused.
     last_block: u64,
-    /// The oldest block of which something may be left in it; 0 if it is full of zeros.
+    /// The number of the oldest block that may have left bytes in it; 0 if it is full of zeros.
     oldest: u64,
-    /// All that may be other than zero is before this.
+    /// The offset from which on it contains only zeros.
     used: u64,
-    /// The background overwrites it.
+    /// Whether the background thread is overwriting it.
     is_being_erased: bool,
 }
 
-/// What is to be done next, so that nothing of some blocks is left in the segments.
+/// The next step of an erasure, which removes all traces of some blocks from the segments.
 pub(crate) enum ErasureStep {
-    /// This one is to be overwritten.
+    /// This segment must be overwritten.
     Overwrite(Segment),
-    /// A checkpoint, so that one with such blocks is not needed any more.
+    /// A checkpoint must be made, so that a segment with such blocks is not needed any more.
     Checkpoint,
-    /// A new one is needed, to leave the current one for.
+    /// A new segment must be made to replace the current one.
     NewSegment,
-    /// Something that was begun.
+    /// A step that has begun must complete.
     Wait,
     Done,
 }
 
 impl Segment {
-    /// What a segment's file name says: its number, and the size it was made with.
+    /// Parses the number and the original size of a segment from its file name.
     pub(crate) fn parse_name(file_name: &str) -> Option<(u32, u64)> {
         let (number, size) = file_name.strip_suffix(".seg")?.split_once('-')?;
         Some((number.parse().ok()?, size.parse().ok()?))
     }
 
-    /// Opens all that are there, in order. Each is at least as long as its name says: it gets its name after
-    /// that.
+    /// Opens all existing segments in order. Each is at least as long as its name says, because it
+    /// gets its name after its bytes.
     pub(crate) fn open_all(
         disk: &dyn Disk,
         dir: &Path,
         at_least: u32,
         next_block: u64,
     ) -> Result<Vec<Segment>, LogError> {
-        // A listing leaves out what is not a file. In the place of a segment that hides blocks.
+        // Listings leave out what is not a file. In the place of a segment, it would hide blocks.
         for file_name in disk.others(dir).doing("list", dir)? {
             if Segment::parse_name(&file_name).is_some() {
                 let path = dir.join(file_name);
@@ -77,7 +77,7 @@ impl Segment {
                 return Err(LogError::DamagedCommitLog { path, offset: size, block: next_block });
             }
             let file = disk.open(&path, OpenMode::Write).doing("open", &path)?;
-            // What an earlier process left in it is not known.
+            // The blocks that an earlier process left in it are not known.
             let segment = Segment { size, ..Segment::new(name, path, file, made) };
             list.push(Segment { oldest: 1, used: size, ..segment });
         }
@@ -89,7 +89,7 @@ impl Segment {
         Ok(list)
     }
 
-    /// Makes one, full of zeros: a sync of a block in it then has no metadata to write.
+    /// Creates a segment full of zeros, so that syncing a block in it writes no metadata.
     pub(crate) fn make(
         disk: &dyn Disk,
         dir: &Path,
@@ -112,14 +112,14 @@ impl Segment {
         Ok(Segment::new(name, path, file, size))
     }
 
-    /// One that is full of zeros.
+    /// Makes the value for a segment that is full of zeros.
     fn new(name: u32, path: PathBuf, file: Arc<dyn DiskFile>, made: u64) -> Segment {
         let (size, last_block, oldest, used, is_being_erased) = (made, 0, 0, 0, false);
         Segment { name, path, file, size, made, last_block, oldest, used, is_being_erased }
     }
 
-    /// Overwrites everything that was ever in it with zeros, and gives it the size it was made with. No block in it
-    /// may be needed.
+    /// Overwrites everything that was ever written to it with zeros, and restores its original
+    /// size. None of its blocks may be needed.
     pub(crate) fn erase(&self) -> Result<(), LogError> {
         if self.file.size().doing("look at", &self.path)? > self.made {
             self.file.set_size(self.made).doing("cut", &self.path)?;
@@ -143,7 +143,7 @@ impl Segment {
         (self.oldest, self.used, self.size, self.is_being_erased) = (0, 0, self.made, false);
     }
 
-    /// Whether something of blocks up to this one may be left in it.
+    /// Returns whether blocks up to this one may have left bytes in it.
     fn has_any_upto(&self, upto: u64) -> bool {
         self.oldest != 0 && self.oldest <= upto
     }
@@ -153,22 +153,23 @@ impl Segment {
     }
 }
 
-/// All segments of a log that is open.
+/// All segments of an open log.
 pub(crate) struct Segments {
     list: Vec<Segment>,
     current: usize,
-    /// Where the next block goes in the current segment, and the number of the first one in it; 0 if there is none.
+    /// The offset of the next block in the current segment, and the number of the first block in
+    /// it; 0 if there is none.
     at: u64,
     first_block: u64,
     pub(crate) generation: u64,
     size: u64,
     next_name: u32,
-    /// How many are being made.
+    /// The number of segments that are being created.
     pub(crate) under_way: usize,
 }
 
 impl Segments {
-    /// Segments that may all be used, the first of them at once.
+    /// Starts with segments that can all be reused, the first of them as the current one.
     pub(crate) fn new(list: Vec<Segment>, generation: u64, size: u64) -> Segments {
         let size = size.next_multiple_of(ALIGN as u64);
         let next_name = list.iter().map(|segment| segment.name + 1).max().unwrap_or(0);
@@ -180,13 +181,13 @@ impl Segments {
         self.list.len()
     }
 
-    /// How many wait for a checkpoint before they can be used again.
+    /// Returns the number of segments that can be reused only after a checkpoint.
     pub(crate) fn full(&self) -> usize {
         let others = self.list.iter().enumerate().filter(|(at, _)| *at != self.current);
         others.filter(|(_, segment)| segment.last_block != 0).count()
     }
 
-    /// How many could be used next.
+    /// Returns the number of segments that can be used next.
     pub(crate) fn free(&self) -> usize {
         let others = self.list.iter().enumerate().filter(|(at, _)| *at != self.current);
         others.filter(|(_, segment)| segment.is_free()).count()
@@ -196,8 +197,8 @@ impl Segments {
         self.at * 2 >= self.list[self.current].size
     }
 
-    /// Name and size of a segment to be made. A name is not given twice: one may be made here and one in the
-    /// background.
+    /// Returns the name and size of a segment to be created. Names are unique, because one may be
+    /// created here and another in the background at the same time.
     pub(crate) fn new_name(&mut self) -> (u32, u64) {
         self.next_name += 1;
         self.under_way += 1;
@@ -213,13 +214,13 @@ impl Segments {
         self.list.push(segment);
     }
 
-    /// Is there room for a block where the last one ended? One that is too large for any segment lengthens
-    /// an empty one.
+    /// Returns whether a block of this size fits after the last one. A block that is too large for
+    /// any segment extends an empty one.
     pub(crate) fn fits(&self, size: u64) -> bool {
         self.at == 0 || self.at + size <= self.list[self.current].size
     }
 
-    /// Goes to a segment that may be used. False if there is none.
+    /// Switches to a segment that can be reused. Returns false if there is none.
     pub(crate) fn turn(&mut self) -> bool {
         let count = self.list.len();
         let next = (1..count)
@@ -230,12 +231,12 @@ impl Segments {
         true
     }
 
-    /// The first block of the current segment; 0 if it has none yet.
+    /// Returns the first block of the current segment; 0 if it has none yet.
     pub(crate) fn first_block(&self) -> u64 {
         self.first_block
     }
 
-    /// Writes from the beginning of this segment on.
+    /// Makes this segment the current one, to be written from its beginning.
     fn begin(&mut self, segment: usize) {
         (self.current, self.at, self.first_block) = (segment, 0, 0);
         self.generation += 1;
@@ -262,8 +263,8 @@ impl Segments {
         segment.file.sync(Barrier::Block).doing("sync", &segment.path)
     }
 
-    /// All blocks up to this one are in the run files for good. A segment that was lengthened for a large block goes
-    /// back to its size.
+    /// Releases blocks up to this one, which are in the run files for good. A segment that was
+    /// extended for a large block shrinks to its original size.
     pub(crate) fn release(&mut self, upto: u64) -> Result<(), LogError> {
         for (at, segment) in self.list.iter_mut().enumerate() {
             if segment.last_block <= upto {
@@ -278,7 +279,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Whether another segment should be written, so that the current one can be erased, and one is there.
+    /// Returns whether the current segment must be erased and there is another one to switch to.
     pub(crate) fn can_leave(&self, upto: u64) -> bool {
         self.list[self.current].has_any_upto(upto) && self.place_without(upto).is_some()
     }
@@ -288,14 +289,14 @@ impl Segments {
         (0..self.list.len()).find(|at| *at != self.current && usable(&self.list[*at]))
     }
 
-    /// Leaves the current segment, in which all is durable.
+    /// Leaves the current segment, in which everything is durable.
     pub(crate) fn leave(&mut self, upto: u64) {
         if let Some(next) = self.place_without(upto) {
             self.begin(next);
         }
     }
 
-    /// What comes next until nothing of blocks up to this one is left.
+    /// Returns the next step towards erasing all traces of blocks up to this one.
     pub(crate) fn erasure_step(&mut self, upto: u64) -> ErasureStep {
         if self.list.iter().any(|segment| segment.is_being_erased) {
             return ErasureStep::Wait;
@@ -316,14 +317,15 @@ impl Segments {
         }
     }
 
-    /// A segment was overwritten.
+    /// Notes that the segment with this name was overwritten.
     pub(crate) fn erased(&mut self, name: u32) {
         for segment in self.list.iter_mut().filter(|segment| segment.name == name) {
             segment.become_erased();
         }
     }
 
-    /// Overwrites all segments, of which none is needed, and begins with the first again. Gives how many had anything.
+    /// Overwrites all segments, none of which is needed, and starts again with the first. Returns
+    /// the number of segments that were not empty.
     pub(crate) fn erase_all(&mut self) -> Result<u64, LogError> {
         let mut count = 0;
         for segment in self.list.iter_mut().filter(|segment| segment.oldest != 0) {

@@ -1,4 +1,4 @@
-//! What can be set about the log.
+//! The settings of the log.
 
 use std::time::Duration;
 
@@ -7,45 +7,49 @@ use super::batch::BLOB_LIMIT;
 /// When a commit is synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SyncWhen {
-    /// At every commit. What is reported durable survives a loss of power.
+    /// At every commit. Lines that were reported durable survive a power failure.
     #[default]
     Commit,
-    /// At this distance. What is reported survives the end of the process at once, and a loss of power after
-    /// the next sync.
+    /// At this interval. Lines that were reported durable survive the end of the process at once,
+    /// and a power failure after the next sync.
     Interval(Duration),
-    /// When the system likes to. What is reported survives the end of the process; after a loss of power each run
-    /// has some beginning of its lines.
+    /// When the system decides to. Commits that were reported survive the end of the process; after
+    /// a power failure, each run has a prefix of its lines.
     Never,
 }
 
-/// How the log is kept.
+/// The settings of a log.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// When a commit is synced.
     pub sync: SyncWhen,
-    /// How long the log thread waits for more before it commits. Usually not at all: while the disk is busy,
-    /// more comes anyway.
+    /// How long the log thread waits for more lines before it commits. By default not at all,
+    /// because more lines arrive while the disk is busy.
     pub batch_window: Duration,
-    /// The size of a segment of the commit log, in bytes.
+    /// The size of a commit log segment, in bytes.
     pub segment_bytes: u64,
-    /// How many segments there are at most, as long as the background keeps up.
+    /// The maximum number of segments, as long as the background thread keeps up.
     pub segments: usize,
-    /// Payloads of more bytes than this are stored by their content.
+    /// The number of bytes above which payloads are stored as blobs.
     pub blob_limit: usize,
-    /// How many run files are held open at most. It is less where the process may have few descriptors: a quarter of
-    /// them at most.
+    /// The maximum number of open run files. At most a quarter of the process's file descriptors
+    /// are used, so the actual limit may be lower.
     pub open_files: usize,
-    /// How long the log waits for a file descriptor when none is left. After that it fails.
+    /// How long the log waits for a free file descriptor before it fails.
     pub descriptor_timeout: Duration,
-    /// When more bytes than this wait for the disk, durable runs have no turns until it has caught up, so that a run
-    /// that records faster than the disk writes does not fill the memory.
+    /// The number of bytes waiting for the disk above which durable runs get no turns until it has
+    /// caught up. This keeps a run that records faster than the disk writes from filling the
+    /// memory.
     pub backlog_bytes: usize,
-    /// Up to this many files are synced one by one; more are synced by one sync of the file system.
+    /// The maximum number of files that are synced individually; more are synced with one sync of
+    /// the file system.
     pub single_syncs: usize,
-    /// When runs that began a new generation may have left blobs that no run names, and this many bytes of blobs were stored
-    /// since, those blobs are looked for and removed. It is more where reading the runs is more than that.
+    /// The number of bytes of new blobs after which blobs that runs left behind with their old
+    /// generations are looked for and removed. It is higher if reading the runs takes more bytes
+    /// than that.
     pub garbage_bytes: u64,
-    /// How many entries the index may have beyond twice the number of runs before it is written anew.
+    /// The number of entries that the index may have beyond twice the number of runs before it is
+    /// rewritten.
     pub index_slack: usize,
 }
 

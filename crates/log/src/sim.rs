@@ -1,5 +1,5 @@
-//! A disk made of memory that does what disks do when it goes wrong: the twin of `RealDisk` for tests. It
-//! forgets what was not synced, tears and reorders it, fails on request, and can be told to lie.
+//! A simulated disk in memory that fails as disks do: the twin of `RealDisk` for tests. It loses,
+//! tears and reorders what was not synced, fails on request, and can ignore syncs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,28 +9,29 @@ use std::sync::Arc;
 use super::disk::{Barrier, DirLock, Disk, DiskFile, Locking, OpenMode};
 use crate::sync::Mutex;
 
-/// The unit in which a disk tears what it was writing.
+/// The unit in which an interrupted write is torn.
 const SECTOR: usize = 512;
 
-/// What a crash leaves of the writes that were not synced.
+/// The unsynced writes that survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survivors {
-    /// Nothing: the power went.
+    /// No write survives: a power failure.
     Nothing,
-    /// All: only the process ended.
+    /// All writes survive: only the process ended.
     All,
-    /// Some, drawn from this seed: each write and each name whole, in part or not at all, in no order.
+    /// A selection drawn from this seed: each write and each name survives completely, partly or
+    /// not at all, in any order.
     Some(u64),
 }
 
-/// A file by its part in the log, for faults.
+/// The kind of a file in the log, for injecting faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// A segment of the commit log.
     Segment,
     /// The index.
     Index,
-    /// An index on its way.
+    /// An index that is about to replace the old one.
     NewIndex,
     /// A run's file.
     RunFile,
@@ -39,11 +40,11 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them.
+    /// All kinds.
     pub const ALL: &[Part] =
         &[Part::Segment, Part::Index, Part::NewIndex, Part::RunFile, Part::Blob];
 
-    /// The part of a file.
+    /// Returns the kind of a file.
     fn of(path: &Path) -> Option<Part> {
         let name = path.file_name()?.to_str()?;
         let dir = path.parent()?.file_name()?.to_str()?;
@@ -58,31 +59,31 @@ impl Part {
     }
 }
 
-/// One change or sync, as it was asked for.
+/// One change or sync that was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Bytes were written.
     Write {
-        /// Where.
+        /// The file.
         path: PathBuf,
-        /// From which byte.
+        /// The offset.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         len: usize,
     },
-    /// A file was cut or lengthened.
+    /// A file was cut or extended.
     SetSize(PathBuf, u64),
     /// A file or directory was made.
     Create(PathBuf),
-    /// A file got another name.
+    /// A file or directory was renamed.
     Rename(PathBuf, PathBuf),
-    /// A name was taken away.
+    /// A file or directory was removed.
     Remove(PathBuf),
     /// Something was synced.
     Sync(Barrier),
 }
 
-/// A disk in memory. Clones are the same disk; [`SimDisk::copy`] makes another.
+/// A simulated disk in memory. Clones share its state; [`SimDisk::copy`] makes an independent disk.
 ///
 /// ```
 /// # use tiffany_log::sim::{SimDisk, Survivors};
@@ -106,15 +107,16 @@ pub struct SimDisk {
 #[derive(Clone, Default)]
 struct State {
     files: Vec<Inode>,
-    /// For each directory, its names: as programs see them, and as they are on the medium.
+    /// The names in each directory: as programs see them, and as they are on the medium.
     dirs: BTreeMap<PathBuf, Names>,
-    /// What became of directories and is not on the medium yet. It gets there in this order.
+    /// Renames and removals of directories that are not on the medium yet. They reach it in this
+    /// order.
     moves: Vec<Move>,
     locks: BTreeMap<PathBuf, String>,
     operations: Vec<Operation>,
-    /// The most bytes one sync of a kind had to write.
+    /// The largest number of bytes that one sync of each kind had to write.
     flushed: BTreeMap<Barrier, usize>,
-    /// Handles from before a crash are dead.
+    /// The number of crashes. Handles from before a crash no longer work.
     life: u64,
     faults: Faults,
 }
@@ -140,7 +142,7 @@ struct Inode {
 #[derive(Clone)]
 struct Change {
     kind: ChangeKind,
-    /// Comes after the next sync, though it was asked for before.
+    /// Whether it takes effect after the next sync, although it was requested before.
     late: bool,
 }
 
@@ -155,7 +157,7 @@ struct Names {
     now: BTreeMap<String, usize>,
     durable: BTreeMap<String, usize>,
     pending: Vec<NameChange>,
-    /// Is the directory's own name on the medium?
+    /// Whether the directory's own name is on the medium.
     is_durable: bool,
 }
 
@@ -228,7 +230,7 @@ impl Names {
     }
 }
 
-/// A small generator, so that a seed gives the same crash everywhere.
+/// A small random number generator, so that a seed causes the same crash everywhere.
 struct Draw(u64);
 
 impl Draw {
@@ -240,7 +242,7 @@ impl Draw {
         ((mixed ^ (mixed >> 31)) % below.max(1) as u64) as usize
     }
 
-    /// What of one change reaches the medium.
+    /// Applies the part of a change that survives to the bytes on the medium.
     fn survive(&mut self, change: &ChangeKind, durable: &mut Vec<u8>) {
         match (change, self.next(4)) {
             (_, 0) => {}
@@ -261,7 +263,8 @@ impl Draw {
 }
 
 impl State {
-    /// Notes an operation, and says how it goes: `Ok`, or with which error and after how many bytes it stops.
+    /// Records an operation, and decides its outcome: `Ok`, or an error and the number of bytes
+    /// after which it occurs.
     fn begin(&mut self, operation: Operation) -> Result<(), (io::Error, usize)> {
         let crashed = || io::Error::other("the simulated disk has crashed");
         if self.faults.crashed {
@@ -313,13 +316,13 @@ impl State {
         for dir in moved {
             let names = self.dirs.remove(&dir).expect("it was just listed");
             let rest = dir.strip_prefix(from).expect("it begins so");
-            // Joined to nothing, a path gets a slash at its end.
+            // Joining an empty path would add a slash at the end.
             let new = if rest == Path::new("") { to.to_path_buf() } else { to.join(rest) };
             self.dirs.insert(new, names);
         }
     }
 
-    /// Takes back what became of directories, the last first, until only so much of it is left.
+    /// Undoes renames and removals of directories, the last first, until `kept` of them are left.
     fn unmove(&mut self, kept: usize) {
         for step in self.moves.split_off(kept).into_iter().rev() {
             match step {
@@ -330,7 +333,7 @@ impl State {
         self.moves.clear();
     }
 
-    /// Does the medium listen to this sync?
+    /// Returns whether the medium obeys this sync.
     fn heeds(&self, barrier: Barrier) -> bool {
         !self.faults.ignored.contains(&barrier)
     }
@@ -402,51 +405,52 @@ impl Default for SimDisk {
 }
 
 impl SimDisk {
-    /// An empty disk, with nothing but `/`.
+    /// Makes an empty disk with only the directory `/`.
     pub fn new() -> SimDisk {
         let mut state = State::default();
         state.dirs.insert(PathBuf::from("/"), Names { is_durable: true, ..Names::default() });
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Another disk in the same state.
+    /// Makes an independent disk with the same state.
     pub fn copy(&self) -> SimDisk {
         SimDisk { state: Arc::new(Mutex::new(self.state.lock().clone())) }
     }
 
-    /// What was asked of it so far: all changes and syncs, in order. Their places are the numbers that faults
-    /// are given for.
+    /// Returns all requested changes and syncs, in order. Their indices are the operation numbers
+    /// for injecting faults.
     pub fn operations(&self) -> Vec<Operation> {
         self.state.lock().operations.clone()
     }
 
-    /// Crashes in the middle of the n-th operation: of a write, the first `torn` bytes are done. Everything
-    /// fails from then on, until [`SimDisk::crash`].
+    /// Crashes in the middle of the n-th operation; if it is a write, its first `torn` bytes are
+    /// written. All later calls fail until [`SimDisk::crash`].
     pub fn crash_at(&self, operation: usize, torn: usize) {
         self.state.lock().faults.crash_at = Some((operation, torn));
     }
 
-    /// Stops at once: everything fails from now on, until [`SimDisk::crash`].
+    /// Stops the disk: all calls fail from now on, until [`SimDisk::crash`].
     pub fn power_off(&self) {
         self.state.lock().faults.crashed = true;
     }
 
-    /// Whether it has stopped.
+    /// Returns whether the disk has stopped.
     pub fn is_down(&self) -> bool {
         self.state.lock().faults.crashed
     }
 
-    /// How many changes and syncs were asked of it so far.
+    /// Returns the number of requested changes and syncs.
     pub fn operation_count(&self) -> usize {
         self.state.lock().operations.len()
     }
 
-    /// One of the changes and syncs that were asked of it.
+    /// Returns one of the requested changes and syncs.
     pub fn operation(&self, at: usize) -> Option<Operation> {
         self.state.lock().operations.get(at).cloned()
     }
 
-    /// Turns one bit of one file over, on the medium too, and says which. `None`: there is no byte anywhere.
+    /// Flips one bit of one file, on the medium too, and returns its file and offset; `None` if all
+    /// files are empty.
     pub fn flip(&self, seed: u64) -> Option<(PathBuf, usize)> {
         let mut draw = Draw(seed);
         let files: Vec<(PathBuf, Vec<u8>)> = self
@@ -459,7 +463,7 @@ impl SimDisk {
             return None;
         }
         let (path, mut bytes) = files[draw.next(files.len())].clone();
-        // Most of a segment is empty; what matters is before that.
+        // Most of a segment is empty; only the bytes before that matter.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |last| last + 1);
         let at = draw.next(used);
         bytes[at] ^= 1 << draw.next(8);
@@ -467,28 +471,28 @@ impl SimDisk {
         Some((path, at))
     }
 
-    /// The crash itself, and the restart after it: open files and locks are gone, and of what was not synced
-    /// only the survivors are there.
+    /// Crashes and restarts: open files and locks are gone, and of the changes that were not
+    /// synced, only the survivors remain.
     pub fn crash(&self, survivors: Survivors) {
         self.state.lock().crash(survivors);
     }
 
-    /// Lets the n-th operation fail with this error number.
+    /// Makes the n-th operation fail with this error number.
     pub fn fail(&self, operation: usize, errno: i32) {
         self.state.lock().faults.fail.insert(operation, errno);
     }
 
-    /// Lets all syncs of a kind fail.
+    /// Makes all syncs of a kind fail.
     pub fn fail_barrier(&self, barrier: Barrier, errno: i32) {
         self.state.lock().faults.fail_barrier.insert(barrier, errno);
     }
 
-    /// Lets all writes to a kind of file fail, half done.
+    /// Makes all writes to a kind of file fail halfway.
     pub fn fail_write(&self, part: Part, errno: i32) {
         self.state.lock().faults.fail_write.insert(part, errno);
     }
 
-    /// Ends all faults but crashes.
+    /// Removes all injected faults except crashes.
     pub fn heal(&self) {
         let mut state = self.state.lock();
         let faults = &mut state.faults;
@@ -497,36 +501,36 @@ impl SimDisk {
         faults.fail_write.clear();
     }
 
-    /// Lies: this kind of sync says it is done and does nothing.
+    /// Makes syncs of this kind report success without doing anything.
     pub fn ignore(&self, barrier: Barrier) {
         self.state.lock().faults.ignored.insert(barrier);
     }
 
-    /// Reorders: writes to this kind of file come after the sync that follows them.
+    /// Delays writes to this kind of file until after the sync that follows them.
     pub fn late(&self, part: Part) {
         self.state.lock().faults.late.insert(part);
     }
 
-    /// The most bytes that one sync of a file had to write, for a kind of sync.
+    /// Returns the largest number of bytes that one sync of this kind had to write.
     pub fn most_flushed_by(&self, barrier: Barrier) -> usize {
         self.state.lock().flushed.get(&barrier).copied().unwrap_or(0)
     }
 
-    /// What is in a file, as programs see it.
+    /// Returns the contents of a file, as programs see them.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state.lock();
         let inode = state.find(path).ok()?;
         Some(state.files[inode].now.clone())
     }
 
-    /// Puts other bytes into a file, on the medium too, as a bad disk or a person would.
+    /// Replaces the contents of a file, on the medium too, as a bad disk or a person might.
     pub fn tamper(&self, path: &Path, bytes: Vec<u8>) {
         let mut state = self.state.lock();
         let inode = state.find(path).expect("the file to tamper with");
         state.files[inode] = Inode { now: bytes.clone(), durable: bytes, pending: Vec::new() };
     }
 
-    /// All files, in order.
+    /// Returns the paths of all files, in order.
     pub fn paths(&self) -> Vec<PathBuf> {
         let state = self.state.lock();
         let files = state.dirs.iter();
@@ -646,7 +650,7 @@ impl Disk for SimDisk {
     }
 
     fn random(&self) -> io::Result<u32> {
-        // Always the same, so that a log made here can be compared byte by byte.
+        // A constant, so that logs made on this disk can be compared byte by byte.
         Ok(0x7466_7931)
     }
 

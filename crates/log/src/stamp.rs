@@ -1,17 +1,18 @@
-//! A moment as a line shows it: RFC 3339 in UTC with nanoseconds. It reads no clock.
+//! The timestamp of a line: RFC 3339 in UTC with nanoseconds. It reads no clock.
 
 use super::json::two_digits;
 
-/// The length of a stamp: `2026-11-05T09:41:00.000000000Z`.
+/// The length of a timestamp: `2026-11-05T09:41:00.000000000Z`.
 const LENGTH: usize = 30;
 const DAY_SECS: u64 = 86_400;
 
-/// A moment of a line for people, to the second: `2026-11-05 09:41:00`. What is no moment is given as it is.
+/// Formats the timestamp of a line for people, to the second: `2026-11-05 09:41:00`. A shorter text
+/// is returned unchanged.
 pub fn to_the_second(ts: &str) -> String {
     ts.get(..19).unwrap_or(ts).replace('T', " ")
 }
 
-/// A moment, formatted once and used for all lines of a round.
+/// A timestamp, formatted once and used for all lines of a round.
 ///
 /// ```
 /// # use tiffany_log::Stamp;
@@ -21,7 +22,7 @@ pub fn to_the_second(ts: &str) -> String {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// With what stands around it in a line, so that a line takes it in one piece.
+    /// The timestamp with the text around it in a line, so that it is copied in one piece.
     piece: [u8; BEFORE.len() + LENGTH + AFTER.len()],
     nanos: u64,
 }
@@ -29,11 +30,11 @@ pub struct Stamp {
 const BEFORE: &[u8] = b",\"ts\":\"";
 const AFTER: &[u8] = b"\",\"type\":\"";
 const SECOND: u64 = 1_000_000_000;
-/// Where the nanoseconds stand in the piece.
+/// The offset of the nanoseconds in the piece.
 const FRACTION: usize = BEFORE.len() + 20;
 
 impl Stamp {
-    /// The moment so many nanoseconds after 1970. It holds until the year 2554.
+    /// Makes the timestamp from nanoseconds since 1970. The range ends in the year 2554.
     pub fn from_unix_nanos(nanos: u64) -> Stamp {
         let secs = nanos / 1_000_000_000;
         let (year, month, day) = civil(secs / DAY_SECS);
@@ -55,7 +56,7 @@ impl Stamp {
         stamp
     }
 
-    /// Becomes another moment. Within the same second that is cheap.
+    /// Changes to another moment. Within the same second, this is cheap.
     #[inline]
     pub fn move_to(&mut self, nanos: u64) {
         if self.nanos == nanos {
@@ -83,7 +84,7 @@ impl Stamp {
         digits[7..9].copy_from_slice(&two_digits(low % 100));
     }
 
-    /// Reads what [`Stamp::as_str`] gives, in that form only.
+    /// Parses exactly the form that [`Stamp::as_str`] returns.
     pub fn parse(text: &str) -> Option<Stamp> {
         let text: &[u8; LENGTH] = text.as_bytes().try_into().ok()?;
         let number = |from: usize, to: usize| {
@@ -95,11 +96,13 @@ impl Stamp {
         let secs = number(11, 13)? * 3600 + number(14, 16)? * 60 + number(17, 19)?;
         let total = (days * DAY_SECS + secs).checked_mul(1_000_000_000)?;
         let stamp = Stamp::from_unix_nanos(total.checked_add(number(20, 29)?)?);
-        // Whatever has another form or no such day does not come back the same.
+        // A text in another form, or with a day that doesn't exist, is not formatted back to
+        // itself.
         (stamp.text() == text).then_some(stamp)
     }
 
-    /// Reads another moment and becomes it. Within the same second that is cheap.
+    /// Changes to the moment in a text, and returns it in nanoseconds since 1970. Within the same
+    /// second, this is cheap.
     pub fn read(&mut self, text: &str) -> Option<u64> {
         let same = text.len() == LENGTH && text.as_bytes()[..20] == self.text()[..20];
         if !same || text.as_bytes()[29] != b'Z' {
@@ -113,12 +116,12 @@ impl Stamp {
         Some(self.nanos)
     }
 
-    /// Nanoseconds since 1970.
+    /// Returns the nanoseconds since 1970.
     pub fn unix_nanos(&self) -> u64 {
         self.nanos
     }
 
-    /// The text.
+    /// Returns the timestamp as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.text()).expect("a stamp is ASCII")
     }
@@ -127,7 +130,7 @@ impl Stamp {
         &self.piece[BEFORE.len()..BEFORE.len() + LENGTH]
     }
 
-    /// `,"ts":"…","type":"`
+    /// Returns the part of a line with the timestamp: `,"ts":"…","type":"`
     pub fn piece(&self) -> &[u8] {
         &self.piece
     }
@@ -143,19 +146,19 @@ fn is_leap(year: u64) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
 
-/// Days before a month of a year.
+/// Returns the number of days before a month of a year.
 fn days_before(month: usize, leap: bool) -> u64 {
     const BEFORE: [u64; 13] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
     BEFORE[month] + u64::from(leap && month >= 2)
 }
 
-/// Days from 1970 to the first of January of a year.
+/// Returns the number of days from 1970 to the first of January of a year.
 fn days_to_year(year: u64) -> u64 {
     let leaps = |year: u64| year / 4 - year / 100 + year / 400;
     (year - 1970) * 365 + leaps(year - 1) - leaps(1969)
 }
 
-/// Year, month and day of a day counted from 1970.
+/// Returns the year, month and day of a day counted from 1970.
 fn civil(day: u64) -> (u32, u32, u32) {
     let mut year = 1970 + day / 366;
     while days_to_year(year + 1) <= day {
@@ -179,7 +182,7 @@ mod tests {
     use super::Stamp;
 
     #[test]
-    fn known_moments() {
+    fn known_moments_are_formatted() {
         let cases = [
             (0, "1970-01-01T00:00:00.000000000Z"),
             (951_782_399, "2000-02-28T23:59:59.000000000Z"),
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_comes_back_and_is_one_more() {
+    fn every_day_round_trips_and_follows_the_one_before() {
         let mut last = String::new();
         for day in 0..80_000_u64 {
             let nanos = day * 86_400_000_000_000 + day;

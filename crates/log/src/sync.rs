@@ -1,8 +1,9 @@
-//! Locks of the standard library, without poison: nothing that a lock of this crate protects is ever half written, so one whose holder
-//! panicked is as good as any.
+//! Locks of the standard library without poisoning: data behind a lock of this crate is never half
+//! written, so it is still valid after its holder panicked.
 //!
-//! They are the standard library's because a program may `fork`: its locks are a word each, so a child has those of the runtimes it makes
-//! and nothing else. Locks that park threads in a table of the process find threads there that the child never had.
+//! They are based on the standard library because a program may `fork`. Its locks are one word
+//! each, so a child process has working locks for the runtimes it makes. Locks that park threads in
+//! a process-wide table would find threads there that don't exist in the child.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, TryLockError};
@@ -12,11 +13,12 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub struct Mutex<T>(sync::Mutex<T>);
 
-/// What is locked, until this is dropped.
+/// Access to the locked value, until the guard is dropped.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
-    /// Nothing only while [`Condvar::wait`] or [`MutexGuard::unlocked`] runs, which have the guard to themselves.
+    /// The lock; `None` only while [`Condvar::wait`] or [`MutexGuard::unlocked`] runs, which borrow
+    /// the guard exclusively.
     held: Option<sync::MutexGuard<'a, T>>,
 }
 
@@ -30,13 +32,13 @@ impl<T> Mutex<T> {
         Mutex(sync::Mutex::new(value))
     }
 
-    /// Waits for the lock.
+    /// Waits for the lock and takes it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         MutexGuard { mutex: self, held: Some(held) }
     }
 
-    /// The same, unless somebody else has it.
+    /// Takes the lock, unless another thread has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(held) => Some(MutexGuard { mutex: self, held: Some(held) }),
@@ -49,7 +51,7 @@ impl<T> Mutex<T> {
 }
 
 impl<T> MutexGuard<'_, T> {
-    /// Does something while the lock is free.
+    /// Calls a function while the lock is released.
     pub fn unlocked<R>(guard: &mut Self, what: impl FnOnce() -> R) -> R {
         guard.held = None;
         let result = what();
@@ -73,7 +75,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 }
 
 impl Condvar {
-    /// Makes one that no thread waits for.
+    /// Makes a condition that no thread waits for.
     pub const fn new() -> Condvar {
         Condvar(sync::Condvar::new())
     }
@@ -94,7 +96,7 @@ impl Condvar {
         guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits for so long at most, and tells whether that is over.
+    /// Waits for at most this long. Returns true if the time has run out.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> bool {
         let held = guard.held.take().expect("a guard holds its lock");
         let (held, waited) =
@@ -103,7 +105,7 @@ impl Condvar {
         waited.timed_out()
     }
 
-    /// Waits until then at most, and tells whether that is over.
+    /// Waits until this moment at most. Returns true if it has passed.
     pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, until: Instant) -> bool {
         self.wait_for(guard, until.saturating_duration_since(Instant::now()))
     }

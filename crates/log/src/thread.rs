@@ -1,5 +1,5 @@
-//! The log on threads: batches are handed in and collect while the disk is busy, so that one sync serves all of
-//! them. This is the thread that commits; `background.rs` is the other one. Neither knows what a line says.
+//! The log on threads: batches collect while the disk is busy, so that one sync serves all of them.
+//! This file has the thread that commits, `background.rs` the other one. Neither interprets lines.
 
 use std::io;
 use std::sync::Arc;
@@ -17,23 +17,24 @@ use super::writer::Writer;
 use crate::blob_gc::Collected;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// So many bytes may wait for the background before commits wait for it.
+/// The number of bytes that may wait for the background thread before commits wait for it.
 const BACKLOG: usize = 32 << 20;
 
-/// The number of a batch that was handed in. They grow.
+/// The number of a batch that was submitted. Later batches have higher numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// What the log thread tells.
+/// A notice from the log thread.
 #[derive(Clone, Debug)]
 pub enum Notice {
     /// All batches up to this one are durable.
     Durable(Ticket),
-    /// The log has stopped. Whether batches after the last durable one are in it shows when it is opened again.
+    /// The log has stopped. Batches after the last durable one may or may not be in it; opening it
+    /// again shows which.
     Failed(LogError),
 }
 
-/// A writer on its own threads.
+/// A writer on threads of its own.
 ///
 /// ```
 /// # use std::sync::{Arc, mpsc};
@@ -64,14 +65,14 @@ struct Threads {
     background: JoinHandle<Applier>,
 }
 
-/// What the threads share.
+/// The state that the threads share.
 pub(crate) struct Shared {
     pub(crate) queue: Mutex<Queue>,
-    /// Something for the log thread: a batch, news from the background, the end.
+    /// Wakes the log thread: for a batch, a report from the background thread, or the end.
     pub(crate) for_log: Condvar,
-    /// Something for the background: a wish, the end.
+    /// Wakes the background thread: for a request, or the end.
     pub(crate) for_background: Condvar,
-    /// The files of the runs have what they should have, or never will.
+    /// Wakes readers: the run files have all the lines they wait for, or never will.
     pub(crate) for_reader: Condvar,
 }
 
@@ -82,55 +83,56 @@ pub(crate) struct Queue {
     ending: Option<Ending>,
     /// The failure that stopped the log.
     failed: Option<Arc<LogError>>,
-    /// Somebody wants to read the files of the runs, with all that was handed in up to this ticket.
+    /// Whether a reader waits until the run files have all lines that were submitted up to this
+    /// ticket.
     pub(crate) reading: bool,
     pub(crate) read_up_to: Ticket,
     pub(crate) wishes: Wishes,
     pub(crate) news: News,
     pub(crate) background_is_busy: bool,
-    /// How many collections of blobs were asked for, and the last that is over.
+    /// The number of collections of blobs that were requested, and the last one that has finished.
     collections: u64,
     pub(crate) collected: Option<(u64, Result<Collected, LogError>)>,
-    /// The background wants everything to be erased that is in the segments now; and that this is done, with the number
-    /// of segments there are.
+    /// Whether the background thread requests that everything in the current segments be erased,
+    /// and the number of segments once this is done.
     pub(crate) erase: bool,
     pub(crate) erased: Option<u32>,
 }
 
-/// What the background is to do.
+/// The requests to the background thread.
 #[derive(Default)]
 pub(crate) struct Wishes {
     pub(crate) apply: Vec<Committed>,
     pub(crate) apply_bytes: usize,
     pub(crate) segment: Option<(u32, u64)>,
-    /// A segment to be overwritten.
+    /// A segment to overwrite.
     pub(crate) overwrite: Option<Segment>,
-    /// The block that the index is to expect in the segments; 0 for none.
+    /// The block that the index should expect in the segments; 0 for none.
     pub(crate) expect: Option<u64>,
-    /// A checkpoint, with the number of segments there are.
+    /// A request for a checkpoint, with the number of segments.
     pub(crate) checkpoint: Option<u32>,
-    /// Lines must not be held back: a reader waits for everything up to this ticket.
+    /// A request not to delay lines, because a reader waits for everything up to this ticket.
     pub(crate) reading: Option<Ticket>,
-    /// Blobs that nobody names are to be removed, and the number of that wish.
+    /// A request to remove unreferenced blobs, with its number.
     pub(crate) collect: Option<u64>,
     pub(crate) end: bool,
 }
 
 impl Queue {
-    /// From here on nothing is collected: nobody would ever commit it.
+    /// Stops collecting batches, because they would never be committed.
     fn stop(&mut self, error: LogError) {
         self.failed = Some(Arc::new(error));
         self.pending.clear();
     }
 
-    /// Whether the threads are about to end.
+    /// Returns whether the threads are about to end.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
 }
 
 impl Wishes {
-    /// Is there something that should not wait?
+    /// Returns whether there is a request that should not wait.
     pub(crate) fn is_urgent(&self) -> bool {
         self.segment.is_some()
             || self.overwrite.is_some()
@@ -141,31 +143,32 @@ impl Wishes {
     }
 }
 
-/// What the background has done.
+/// The results of the background thread.
 #[derive(Default)]
 pub(crate) struct News {
     pub(crate) segment: Option<Segment>,
-    /// The segment of this name was overwritten.
+    /// The name of a segment that was overwritten.
     pub(crate) overwritten: Option<u32>,
-    /// Blocks up to this one are not needed any more.
+    /// The last block that is no longer needed in the commit log.
     pub(crate) released: Option<u64>,
     pub(crate) failed: Option<LogError>,
-    /// The files have what was durable up to this ticket, for who wants to read them.
+    /// The ticket up to which the run files have all durable lines, for readers that wait for it.
     pub(crate) read: Option<Ticket>,
-    /// Emptied batches, to be used again.
+    /// Emptied batches, to be reused.
     pub(crate) spare: Vec<Batch>,
 }
 
 #[derive(Clone, Copy)]
 enum Ending {
-    /// With the index, so that the next opening has nothing to do.
+    /// Commits everything and writes the index, so that the next opening has nothing to do.
     Close,
-    /// When what was handed in is committed.
+    /// Commits what was submitted.
     Stop,
 }
 
 impl LogThread {
-    /// Starts the threads. `notify` is called on one of them, and must be quick and not panic.
+    /// Starts the threads. `notify` is called on one of them; it must return quickly and must not
+    /// panic.
     pub fn start(
         writer: Writer,
         notify: impl Fn(Notice) + Send + 'static,
@@ -203,10 +206,10 @@ impl LogThread {
         Ok(LogThread { shared, threads: Some(Threads { log, background }) })
     }
 
-    /// Hands in a batch, and gives back an empty one. It does not wait for the disk.
+    /// Submits a batch, and replaces it with an empty one. Does not wait for the disk.
     pub fn submit(&self, batch: &mut Batch) -> Ticket {
         let mut queue = self.shared.queue.lock();
-        // If something waits already, the thread knows or is about to look.
+        // If something waits already, the thread was notified or is about to look.
         let was_empty = queue.pending.is_empty();
         if queue.failed.is_some() {
             batch.clear();
@@ -222,13 +225,14 @@ impl LogThread {
         ticket
     }
 
-    /// How many bytes wait for the disk, for who wants to slow down those who hand in.
+    /// Returns the number of bytes that wait for the disk, for callers that slow down their
+    /// writers.
     pub fn backlog(&self) -> usize {
         self.shared.queue.lock().pending.len()
     }
 
-    /// Waits until the files of the runs have everything that was handed in so far. For readers of files that are being
-    /// written.
+    /// Waits until the run files have everything that was submitted so far. Readers of files that
+    /// are being written need this.
     pub fn catch_up(&self) {
         let mut queue = self.shared.queue.lock();
         queue.reading = true;
@@ -239,10 +243,11 @@ impl LogThread {
         }
     }
 
-    /// Begins to remove blobs that no run names, and to erase what removed and compacted runs left in the commit log, in
-    /// small pieces and in the background. It gives a number to ask for by [`collected`](LogThread::collected). Runs
-    /// count that were removed before the last [`catch_up`](LogThread::catch_up). A second after a removal it begins by
-    /// itself.
+    /// Requests the removal of unreferenced blobs, and of the lines that removed and compacted runs
+    /// left in the commit log. The background thread does this in small pieces. Returns a number
+    /// for [`collected`](LogThread::collected). It covers runs that were removed before the last
+    /// [`catch_up`](LogThread::catch_up). Without a request, the work starts a second after a
+    /// removal.
     pub fn collect_blobs(&self) -> u64 {
         let mut queue = self.shared.queue.lock();
         queue.collections += 1;
@@ -251,8 +256,8 @@ impl LogThread {
         queue.collections
     }
 
-    /// What came of a collection; `None` as long as it goes on. Its failure is not a failure of the log, but a failure of
-    /// the log ends it.
+    /// Returns the result of a collection; `None` while it is running. A failed collection does not
+    /// stop the log, but a failure of the log ends the collection.
     pub fn collected(&self, number: u64) -> Option<Result<Collected, LogError>> {
         let queue = self.shared.queue.lock();
         let last = queue.collected.as_ref().filter(|(last, _)| *last >= number);
@@ -260,8 +265,8 @@ impl LogThread {
         last.map(|(_, collected)| collected.clone()).or(stopped)
     }
 
-    /// Commits what was handed in, syncs everything and ends the threads. Lines of removed and compacted runs that are
-    /// still in the commit log are erased.
+    /// Commits what was submitted, syncs everything and ends the threads. Erases lines of removed
+    /// and compacted runs that are still in the commit log.
     pub fn close(mut self) -> Result<(), LogError> {
         self.end(Ending::Close)
     }
@@ -271,7 +276,7 @@ impl LogThread {
         self.shared.queue.lock().ending = Some(ending);
         self.shared.for_log.notify_one();
         let outcome = log.join();
-        // The background holds the lock of the directory: it must be over too.
+        // The background thread holds the lock of the directory, so it must have ended too.
         let other = background.join();
         match (outcome, other) {
             (Ok((Ok(()), committer)), Ok(applier)) => match ending {
@@ -287,23 +292,23 @@ impl LogThread {
 impl Drop for LogThread {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // Whoever drops it does not want to know; the notice was given.
+            // A caller that drops the log ignores its result; the notice was sent.
             let _ = self.end(Ending::Stop);
         }
     }
 }
 
-/// What the log thread has.
+/// The state of the log thread.
 struct Serving {
     shared: Arc<Shared>,
     committer: Committer,
-    /// Batches that wait for the next sync before they go to the background.
+    /// Batches that wait for the next sync before the background thread gets them.
     unsynced: Vec<Committed>,
     last_sync: Instant,
     told: Ticket,
-    /// The block that the index expects in the segments, or will.
+    /// The block that the index expects in the segments, or will expect after a pending request.
     expected: u64,
-    /// Everything up to this block is to be erased from the segments.
+    /// The block up to which everything is being erased from the segments.
     erasing: Option<u64>,
 }
 
@@ -318,7 +323,7 @@ impl Serving {
             }
             let reading = {
                 let queue = self.shared.queue.lock();
-                // What came during the commit is in the next one.
+                // Lines that arrived during the commit are in the next one.
                 queue.reading && queue.read_up_to <= self.told
             };
             if reading || self.sync_due().is_some_and(|due| due <= Instant::now()) {
@@ -365,8 +370,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Gives the background what may go to the files of the runs: what is durable in the commit log, or all if
-    /// nothing ever waits for that.
+    /// Passes batches to the background thread that may be written to the run files: those that are
+    /// durable in the commit log, or all of them if the settings never sync.
     fn hand_over(&mut self, queue: &mut Queue) {
         let all = self.committer.settings.sync == SyncWhen::Never;
         let synced = self.committer.synced;
@@ -377,7 +382,7 @@ impl Serving {
         }
     }
 
-    /// Asks the background for what will be needed soon.
+    /// Asks the background thread to prepare what will be needed soon.
     fn wish(&mut self, queue: &mut Queue) {
         let first = self.committer.durable_first_block();
         if first > self.expected {
@@ -396,7 +401,7 @@ impl Serving {
         queue.wishes.expect = Some(block);
     }
 
-    /// Waits for something to commit, and for room to do so.
+    /// Waits for something to commit, and for the room to do so.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<(Ticket, Option<Ending>), LogError> {
         let shared = Arc::clone(&self.shared);
         let mut queue = shared.queue.lock();
@@ -408,7 +413,7 @@ impl Serving {
             let something = queue.last > self.told || queue.ending.is_some() || reading;
             if something && self.can_commit(&mut queue) {
                 self.let_more_come(&mut queue);
-                // More may have come than there is room for.
+                // More may have arrived than there is room for.
                 if self.committer.has_room(&queue.pending) {
                     break;
                 }
@@ -438,7 +443,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Takes the next step of an erasure. The background does the work, one segment at a time, and commits continue.
+    /// Takes the next step of an erasure. The background thread does the work, one segment at a
+    /// time, while commits continue.
     fn erase(&mut self, queue: &mut Queue) -> Result<(), LogError> {
         if std::mem::take(&mut queue.erase) {
             self.committer.sync()?;
@@ -456,7 +462,7 @@ impl Serving {
         match segments.erasure_step(upto) {
             ErasureStep::Overwrite(segment) => {
                 queue.wishes.overwrite = Some(segment);
-                // It may be the one that has the expected block.
+                // This segment may contain the expected block.
                 self.expect(0, queue);
             }
             ErasureStep::NewSegment if segments.under_way == 0 => {
@@ -475,7 +481,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Is there room for what waits? If not, the background is asked to make some.
+    /// Returns whether there is room for the waiting batch. If not, the background thread is asked
+    /// to make some.
     fn can_commit(&mut self, queue: &mut Queue) -> bool {
         if queue.wishes.apply_bytes > BACKLOG {
             return false;
@@ -501,7 +508,7 @@ impl Serving {
         }
     }
 
-    /// Waits for anything. True if a sync is due instead.
+    /// Waits for a notification. Returns true if a sync is due instead.
     fn wait(&self, queue: &mut MutexGuard<'_, Queue>) -> bool {
         match self.sync_due() {
             Some(due) => self.shared.for_log.wait_until(queue, due),
@@ -530,17 +537,17 @@ impl Serving {
         Ok(())
     }
 
-    /// Lets the background put everything in order, and waits for it.
+    /// Lets the background thread make the last checkpoint, and waits for it.
     fn last_checkpoint(&mut self) -> Result<(), LogError> {
         let shared = Arc::clone(&self.shared);
         let mut queue = shared.queue.lock();
-        // All is in the files after it: if the segments are lost, nothing is.
+        // After it, everything is in the run files, so nothing is lost if the segments are.
         self.expect(0, &mut queue);
         queue.wishes.checkpoint = Some(self.committer.segments.count() as u32);
         shared.for_background.notify_one();
         loop {
             self.take_news(&mut queue)?;
-            // One that was under way may have begun before the last batch came.
+            // A checkpoint in progress may have begun before the last batch arrived.
             if !queue.background_is_busy && queue.wishes.checkpoint.is_none() {
                 return Ok(());
             }

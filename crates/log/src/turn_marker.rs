@@ -1,5 +1,5 @@
-//! A note beside the log that a task of a run keeps its turn. It is there as long as the turn lasts, so the next process can
-//! tell which run made this one hang.
+//! A file next to the log that records a turn which takes too long. It exists as long as the turn
+//! lasts, so the next process can tell which run made this one hang.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use super::error::{Doing, LogError};
 
 pub(super) const NAME: &str = "turn.json";
 
-/// A turn that went on for longer than it may.
+/// A turn that has taken longer than allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongTurn {
-    /// The run whose turn it is.
+    /// The run that has the turn.
     pub run: Uuid,
-    /// The task that has it.
+    /// The task that has the turn.
     pub tid: u64,
-    /// For how long it has had it, in seconds.
+    /// The duration of the turn so far, in seconds.
     pub secs: u64,
 }
 
@@ -29,7 +29,7 @@ struct Written {
     seconds: u64,
 }
 
-/// Says that a turn lasts too long.
+/// Records a turn that takes too long.
 pub fn mark_turn(disk: &dyn Disk, root: &Path, turn: &LongTurn) -> Result<(), LogError> {
     let path = root.join(NAME);
     let LongTurn { run, tid, secs } = turn;
@@ -39,15 +39,15 @@ pub fn mark_turn(disk: &dyn Disk, root: &Path, turn: &LongTurn) -> Result<(), Lo
     empty(&*file).and_then(|()| file.write_at(&text, 0)).doing("write", &path)
 }
 
-/// The turn is over, or its run is held.
+/// Removes the record, because the turn has ended or its run is paused.
 pub fn unmark_turn(disk: &dyn Disk, root: &Path) {
     if has_marker(disk, root) {
         drop(disk.remove(&root.join(NAME)));
     }
 }
 
-/// The turn that the last process did not survive, if there was one. A note that can't be read is removed: the process
-/// died while it wrote it.
+/// Returns the turn that the last process did not survive, if there was one. A record that can't be
+/// read is removed: the process died while writing it.
 pub fn marked_turn(disk: &dyn Disk, root: &Path) -> Option<LongTurn> {
     if !has_marker(disk, root) {
         return None;

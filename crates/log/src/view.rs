@@ -1,5 +1,6 @@
-//! A log for those who only look: it is opened as its owner would open it after a crash, but in memory. No file is
-//! changed and no lock taken, so the directory may be in use, read-only or in need of mending.
+//! A read-only view of a log, opened as its owner would open it after a crash, but in memory. No
+//! file is changed and no lock taken, so the directory may be in use, read-only or in need of
+//! repair.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use super::writer::Writer;
 const TRIES: usize = 40;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What is in a log, at one moment.
+/// The contents of a log at one moment.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -59,22 +60,23 @@ pub struct View {
     runs: BTreeMap<Uuid, RunEntry>,
     refused: BTreeMap<Uuid, LogError>,
     recovery: Recovery,
-    /// Runs that may have left something behind.
+    /// Runs that may have left lines or blobs behind.
     unerased: BTreeSet<Uuid>,
     holder: Option<Holder>,
-    /// Tells logs apart.
+    /// A random number that tells logs apart.
     salt: u32,
 }
 
 impl View {
-    /// Looks at the log in a directory, which must be there.
+    /// Opens a view of the log in a directory, which must exist.
     pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
         View::open_with(disk, root, Scope::All, |_| LockTerm::Lasting)
     }
 
-    /// Looks at a few runs only, which are chosen by their UUIDs, whether the log knows them or not. It is given all
-    /// UUIDs that the log knows. Where the other runs stand is told as the index and the commit log have it, without
-    /// a look at their files: opening takes no longer if the log has more of them.
+    /// Opens a view of a few runs only, chosen by UUID, whether the log knows them or not. `choose`
+    /// is given all UUIDs that the log knows. The ends of the other runs are taken from the index
+    /// and the commit log without a look at their files, so opening doesn't take longer if the log
+    /// has more runs.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -97,7 +99,8 @@ impl View {
         View::open_with(disk, root, Scope::Chosen(choose), |_| LockTerm::Lasting)
     }
 
-    /// The same; if the index or the commit log is damaged, it is the files of the runs alone, and that damage is told.
+    /// Opens a view. If the index or the commit log is damaged, it is made from the files of the
+    /// runs alone, and the damage is returned too.
     pub fn open_anyhow(
         disk: Arc<dyn Disk>,
         root: &Path,
@@ -107,7 +110,8 @@ impl View {
         })
     }
 
-    /// The files of the runs alone, if the index or the commit log could not be read.
+    /// Opens a view of the files of the runs alone, if the index or the commit log could not be
+    /// read.
     pub fn of_files_after(
         trouble: LogError,
         disk: Arc<dyn Disk>,
@@ -123,7 +127,7 @@ impl View {
         }
     }
 
-    /// The same for who copies it: all runs at one moment, even while a process writes.
+    /// Opens a view for a copy: all runs at one moment, even while a process writes.
     pub(crate) fn open_at_once(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
         View::open_with(disk, root, Scope::All, |holder| match holder {
             Some(_) => LockTerm::NotTaken,
@@ -146,8 +150,8 @@ impl View {
         let mut tries = 0;
         loop {
             tries += 1;
-            // A process that writes reuses segments once they are in the index, so what was read counts only if the
-            // index did not change meanwhile.
+            // A process that writes reuses segments once they are in the index, so what was read
+            // counts only if the index did not change meanwhile.
             let before = index_sum(&*disk, &places)?;
             let holder = holder(root);
             let term = term(holder.as_ref());
@@ -158,7 +162,8 @@ impl View {
                 Ok(_) => !is_still,
                 Err(_) => true,
             };
-            // Damage does not go away by looking again; what a writer just does, does.
+            // Damage doesn't disappear when the log is read again, but the effects of a concurrent
+            // writer do.
             let patience = if is_still && !is_locked(&seen, root) { 1 } else { TRIES };
             if !again || tries >= patience {
                 return seen;
@@ -192,8 +197,8 @@ impl View {
         Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt })
     }
 
-    /// Looks only at the files of the runs, each up to its last good line: for a log whose index or commit log cannot
-    /// be read.
+    /// Opens a view of the files of the runs alone, each up to its last good line. It is for logs
+    /// whose index or commit log cannot be read.
     pub fn of_files(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
         let places = Places::new(root);
         let (mut runs, mut refused) = (BTreeMap::new(), BTreeMap::new());
@@ -231,34 +236,35 @@ impl View {
         Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt: 0 })
     }
 
-    /// All runs and where they stand, by their UUIDs.
+    /// Returns all runs and their ends, by UUID.
     pub fn runs(&self) -> impl Iterator<Item = (Uuid, RunEntry)> + '_ {
         self.runs.iter().map(|(run, entry)| (*run, *entry))
     }
 
-    /// Where a run stands.
+    /// Returns the end of a run, if the log knows it.
     pub fn run(&self, run: Uuid) -> Option<RunEntry> {
         self.runs.get(&run).copied()
     }
 
-    /// Why a run cannot go on, if it cannot.
+    /// Returns the reason why a run cannot be resumed, if there is one.
     pub fn refused(&self, run: Uuid) -> Option<&LogError> {
         self.refused.get(&run)
     }
 
-    /// Whether a run that was removed or compacted may have left lines in the commit log, or blobs. They are erased a
-    /// second later by the process that has the directory, or by the one that removed it where none has.
+    /// Returns whether a run that was removed or compacted may have left lines or blobs that are
+    /// not erased yet. This happens a second later, in the process that uses the directory, or
+    /// otherwise in the one that removed the run.
     pub fn is_unerased(&self, run: Uuid) -> bool {
         self.unerased.contains(&run)
     }
 
-    /// What opening the log would find and mend. While another process has it, that is just what this process is
-    /// about to write.
+    /// Returns what opening the log would find and repair. While another process uses it, this is
+    /// only what that process is about to write.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// Who has the directory.
+    /// Returns the process that uses the directory.
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
@@ -268,18 +274,18 @@ impl View {
         &self.root
     }
 
-    /// Which log it is, as well as a number can tell.
+    /// Returns a random number that identifies the log with high probability.
     pub(crate) fn salt(&self) -> u32 {
         self.salt
     }
 
-    /// The disk as it would be after mending. Writing to it changes nothing below.
+    /// Returns the disk as it would be after the repair. Writes to it stay in memory.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// The records of a run, with those that its file does not have yet. Of a damaged run those that can be read
-    /// come first, and then the error.
+    /// Returns a reader for the records of a run, including those that its file does not have yet.
+    /// For a damaged run, it returns the readable records and then the error.
     pub fn reader(&self, run: Uuid) -> Result<RunReader, LogError> {
         let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
         if entry.state == RunState::Removed {
@@ -293,7 +299,7 @@ impl View {
         read_blob(&*self.disk, &self.root, hash)
     }
 
-    /// All blobs, and how many bytes they have.
+    /// Returns all blobs, with their lengths in bytes.
     pub fn blob_sizes(&self) -> Result<HashMap<BlobHash, u64>, LogError> {
         let dir = Places::new(&self.root).blobs;
         let there = self.disk.list(&dir).doing("list", &dir)?.into_iter();
@@ -339,7 +345,7 @@ impl RunFile {
         self.file.size().doing("look at", &self.path)
     }
 
-    /// The beginning and the end of its first `len` bytes, `bytes` of each at most.
+    /// Returns the beginning and the end of its first `len` bytes, with at most `bytes` of each.
     pub fn ends(&self, len: u64, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
         let whole = usize::try_from(len).unwrap_or(usize::MAX);
         let head = self.read(0, bytes.min(whole))?;
@@ -351,12 +357,12 @@ impl RunFile {
         Ok((head, tail))
     }
 
-    /// Whether these bytes are anywhere in it.
+    /// Returns whether the file contains these bytes.
     pub fn contains(&self, bytes: &[u8]) -> Result<bool, LogError> {
         const PIECE: usize = 1 << 18;
         let finder = memchr::memmem::Finder::new(bytes);
         let mut buffer = vec![0; PIECE];
-        // What was read last may end with the first of them.
+        // The end of the last piece may be the beginning of a match.
         let (mut kept, mut at) = (0, 0);
         loop {
             let count = self.file.read_at(&mut buffer[kept..], at).doing("read", &self.path)?;
@@ -388,8 +394,8 @@ impl RunFile {
     }
 }
 
-/// The end of a refused run in a view: its damaged lines belong to it, so that a reader or a backup comes upon
-/// them and does not take what is before them for the whole run.
+/// Returns the end of a refused run in a view. It includes the damaged lines, so that a reader or a
+/// backup finds them and does not mistake the part before them for the whole run.
 fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> RunEntry {
     let len = RunFile::open(disk, root, run).and_then(|file| file.len()).unwrap_or(0);
     match len > entry.len {
@@ -398,7 +404,7 @@ fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> Run
     }
 }
 
-/// Whether somebody writes the log while it is looked at.
+/// Returns whether another process was writing the log while it was read.
 fn is_locked(seen: &Result<View, LogError>, root: &Path) -> bool {
     match seen {
         Ok(view) => view.holder.is_some(),
@@ -406,7 +412,7 @@ fn is_locked(seen: &Result<View, LogError>, root: &Path) -> bool {
     }
 }
 
-/// Length and checksum of the index; `None` if there is none.
+/// Returns the length and the checksum of the index; `None` if there is no index.
 fn index_sum(disk: &dyn Disk, places: &Places) -> Result<Option<(usize, u32)>, LogError> {
     let path = places.commit.join("index");
     let file = match disk.open(&path, OpenMode::Read) {
@@ -424,7 +430,7 @@ mod tests {
     use crate::sim::SimDisk;
 
     #[test]
-    fn bytes_are_found_wherever_a_file_is_cut_into_pieces() {
+    fn contains_finds_bytes_across_read_boundaries() {
         let (root, run) = (Path::new("/log"), Uuid(7));
         let disk = SimDisk::new();
         for dir in ["/log", "/log/wal"] {

@@ -1,6 +1,6 @@
-//! The log as a state machine without threads: a batch goes to the commit log with one sync, then to the files of
-//! its runs without any. After the first failure everything fails. `thread.rs` runs the same two halves side by
-//! side.
+//! The log as a state machine without threads: a batch is written to the commit log with one sync,
+//! and then to the files of its runs without any. After the first failure, all calls fail.
+//! `thread.rs` runs the same two halves concurrently.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::observe::CommitObserver;
 use super::settings::{Settings, SyncWhen};
 use crate::blob_gc::Collected;
 
-/// So long blobs are looked for when a log is closed.
+/// How long closing a log may spend on looking for blobs.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A batch that is durable.
@@ -29,7 +29,7 @@ pub struct Durable {
     pub block: u64,
 }
 
-/// Writes a log. There is one for a directory at a time.
+/// Writes a log. Each directory has at most one writer at a time.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -61,11 +61,11 @@ impl Writer {
         Writer { committer, applier, unsynced: Vec::new(), poison: None }
     }
 
-    /// Makes a batch durable, says so, and then copies its lines to the files of their runs. The batch is empty
-    /// afterwards.
+    /// Makes a batch durable, calls `durable`, and then copies the lines to the files of their
+    /// runs. The batch is empty afterwards.
     ///
-    /// An error before `durable` was called leaves it open whether the batch is in the log. Any error stops the
-    /// log: all later calls fail with [`LogError::Poisoned`].
+    /// If an error occurs before `durable` was called, the batch may or may not be in the log. Any
+    /// error stops the log: all later calls fail with [`LogError::Poisoned`].
     pub fn commit(
         &mut self,
         batch: &mut Batch,
@@ -95,7 +95,7 @@ impl Writer {
         let batch = std::mem::replace(batch, empty);
         let committed = Committed { batch, offsets, block };
         if let SyncWhen::Interval(_) = self.committer.settings.sync {
-            // What is in the file of a run must be durable in the commit log before.
+            // Lines must be durable in the commit log before they are written to a run file.
             self.unsynced.push(committed);
             return Ok(());
         }
@@ -112,7 +112,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes all commits durable, where the settings let them wait.
+    /// Makes all commits durable that the settings allow to wait.
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.check_poison()?;
         let done = self.try_sync();
@@ -125,8 +125,8 @@ impl Writer {
         self.applier.apply(unsynced.iter())
     }
 
-    /// Does what the log thread leaves to the background: prepares the next segment, and makes full ones ready to
-    /// be used again.
+    /// Does the work that a log thread leaves to the background: prepares the next segment, and
+    /// makes full ones reusable.
     pub fn background(&mut self) -> Result<(), LogError> {
         self.check_poison()?;
         let done = self.try_background();
@@ -151,11 +151,12 @@ impl Writer {
         self.committer.segments.release(upto)
     }
 
-    /// Syncs everything and writes the index, so that the next opening has nothing to do. What removed and compacted
-    /// runs left behind is erased, as by [`collect_blobs`](Writer::collect_blobs).
+    /// Syncs everything and writes the index, so that the next opening has nothing to do. Also
+    /// erases what removed and compacted runs left behind, as
+    /// [`collect_blobs`](Writer::collect_blobs) does.
     pub fn close(mut self) -> Result<(), LogError> {
         self.check_poison()?;
-        // All is in the files now: if the segments are lost, nothing is.
+        // Everything is in the run files now, so nothing is lost if the segments are.
         self.applier.expected = 0;
         self.checkpoint()?;
         match self.applier.unerased.is_empty() {
@@ -164,7 +165,8 @@ impl Writer {
         }
     }
 
-    /// Erases the same after the last checkpoint. If the search for blobs takes long, it is left to the next opening.
+    /// Erases what removed and compacted runs left behind, after the last checkpoint. If the search
+    /// for blobs takes too long, it is left to the next opening.
     pub(crate) fn close_quickly(mut self) -> Result<(), LogError> {
         if self.applier.unerased.is_empty() {
             return Ok(());
@@ -182,14 +184,15 @@ impl Writer {
         self.erase_segments(&erased).map(drop)
     }
 
-    /// Removes blobs that no run names, and overwrites the commit log where removed or compacted runs may have left lines
-    /// in it. Blobs that a live, forked or damaged run names stay.
+    /// Removes blobs that no run references, and overwrites parts of the commit log that may
+    /// contain lines of removed or compacted runs. Blobs that a live, forked or damaged run
+    /// references are kept.
     ///
-    /// An error while blobs are looked for ends that and nothing else: what was written can be read as before, and
-    /// the log goes on.
+    /// An error during the search for blobs ends only the search: the contents of the log can still
+    /// be read, and the log continues to work.
     pub fn collect_blobs(&mut self) -> Result<Collected, LogError> {
         self.check_poison()?;
-        // What is not in the files yet has its names too.
+        // Lines that are not in the files yet reference blobs too.
         self.sync()?;
         let unerased = self.applier.unerased.clone();
         let mut collected = loop {
@@ -197,14 +200,15 @@ impl Writer {
                 break done?;
             }
         };
-        // While a run is damaged, what the others named stays.
+        // While a run is damaged, blobs that the removed runs referenced are kept, so they stay
+        // listed.
         let erased = if collected.damaged == 0 { unerased } else { BTreeSet::new() };
         let done = self.erase_segments(&erased);
         collected.segments = self.guard(done)?;
         Ok(collected)
     }
 
-    /// Overwrites all segments, and notes that nothing is left of these runs.
+    /// Overwrites all segments, and records that nothing is left of these runs.
     fn erase_segments(&mut self, erased: &BTreeSet<Uuid>) -> Result<u64, LogError> {
         self.applier.expected = 0;
         self.checkpoint()?;
@@ -214,22 +218,23 @@ impl Writer {
         Ok(count)
     }
 
-    /// Runs that were removed or compacted, and may have left lines or blobs behind.
+    /// Returns the runs that were removed or compacted and whose lines or blobs may not have been
+    /// erased yet.
     pub fn unerased(&self) -> impl Iterator<Item = Uuid> + '_ {
         self.applier.unerased.iter().copied()
     }
 
-    /// All runs that are known, in no order.
+    /// Returns all known runs, in any order.
     pub fn runs(&self) -> impl Iterator<Item = (Uuid, RunEntry)> + '_ {
         self.committer.runs.iter().map(|(run, entry)| (*run, *entry))
     }
 
-    /// Where a run stands.
+    /// Returns the end of a run, if it is known.
     pub fn run(&self, run: Uuid) -> Option<RunEntry> {
         self.committer.runs.get(&run).copied()
     }
 
-    /// The lock of the directory: it is kept for as long as anyone has a copy of this.
+    /// Returns the lock of the directory, which is held for as long as a clone of it exists.
     pub fn lock(&self) -> Arc<dyn DirLock> {
         Arc::clone(&self.committer.dir_lock)
     }
@@ -239,22 +244,22 @@ impl Writer {
         self.committer.observer = Some(observer);
     }
 
-    /// Tells `followers` that files of runs have grown.
+    /// Notifies `followers` when run files grow.
     pub fn tell_followers(&mut self, followers: Arc<Followers>) {
         self.applier.followers = followers;
     }
 
-    /// The disk as the log uses it: see `retry_disk.rs`.
+    /// Returns the disk as the log uses it; see `retry_disk.rs`.
     pub fn disk(&self) -> Arc<dyn Disk> {
         Arc::clone(&self.applier.disk)
     }
 
-    /// How many files of runs are open.
+    /// Returns the number of open run files.
     pub fn open_files(&self) -> usize {
         self.applier.handles.len()
     }
 
-    /// The settings it was opened with.
+    /// Returns the settings that the log was opened with.
     pub fn settings(&self) -> &Settings {
         &self.committer.settings
     }

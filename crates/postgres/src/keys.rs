@@ -1,4 +1,5 @@
-//! The table of keys: what was confirmed, and with which result. Nothing here begins or ends a step's transaction.
+//! The table of keys: committed attempts and their results. Nothing here begins or ends a step's
+//! transaction.
 
 use postgres::error::SqlState;
 use postgres::{Client, Error, Transaction};
@@ -8,7 +9,7 @@ use tiffany::{ErrorKind, TaskError, Uuid};
 use crate::{Postgres, told};
 
 impl Postgres {
-    /// The table's name, as SQL has it.
+    /// Returns the name of the table, quoted for SQL.
     fn quoted(&self) -> String {
         let parts = self.shared.settings.table.split('.');
         let quoted: Vec<String> =
@@ -28,7 +29,8 @@ impl Postgres {
             )"
         ));
         match made {
-            // Two that make it at the same time: one of them is told that it is there.
+            // If two clients create the table at the same time, one of them gets an error that it
+            // exists.
             Err(error)
                 if matches!(
                     error.code(),
@@ -41,8 +43,8 @@ impl Postgres {
         }
     }
 
-    /// Claims the key for this transaction, or gives the result of an attempt that was confirmed. It waits for one that
-    /// has the key and is not over.
+    /// Claims the key for this transaction, or returns the result of a committed attempt. Waits for
+    /// an unfinished attempt that has the key. Fails if the key belongs to another run.
     pub(crate) fn claim(
         &self,
         transaction: &mut Transaction<'_>,
@@ -84,8 +86,9 @@ impl Postgres {
         transaction.execute(&update, &[&attempt.key(), &json]).map(drop)
     }
 
-    /// Removes the keys of all runs that this says are over, and tells how many there were. With
-    /// [`Runtime::is_finished`](tiffany::Runtime::is_finished) it is safe at any time: a run that has ended in the log does no step again.
+    /// Removes the keys of all runs for which `is_over` returns true, and returns their number.
+    /// This is safe at any time with [`Runtime::is_finished`](tiffany::Runtime::is_finished),
+    /// because a run that has ended in the log does not repeat any step.
     ///
     /// ```no_run
     /// use tiffany::Runtime;

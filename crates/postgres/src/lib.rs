@@ -1,5 +1,6 @@
-//! Transactional steps in PostgreSQL. What a step of a durable run does to the database, its key and its result are
-//! written in one transaction, so it happens exactly once, whenever the process, the server or the line between them dies.
+//! Transactional steps in PostgreSQL. The changes that a step of a durable run makes to the
+//! database, its key and its result are written in one transaction, so the step happens exactly
+//! once, whenever the process, the server or the connection between them dies.
 //!
 //! ```no_run
 //! use tiffany::{Runtime, TaskError};
@@ -25,10 +26,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An attempt begins a transaction and claims its key in a table of ours, which is made where it is missing. If another attempt has the key, this waits for
-//! its end; if that one was confirmed, its result is given and the work is not done. Otherwise the work is done, its result is put beside
-//! the key, and both are confirmed together. A line that is lost during `COMMIT` leaves the step in doubt until the next attempt, which looks; so
-//! give such steps a [policy](tiffany::durable::Step::retry).
+//! An attempt begins a transaction and claims its key in a table that this crate creates if it does
+//! not exist. If another attempt has the key, it waits for that one to end; if that one was
+//! committed, its result is returned and the work is not repeated. Otherwise the work is done, its
+//! result is stored with the key, and both are committed together. A connection that is lost during
+//! `COMMIT` leaves the step in doubt until the next attempt finds out, so give such steps a
+//! [policy](tiffany::durable::Step::retry).
 
 mod keys;
 
@@ -41,7 +44,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany::durable::{Attempt, Step, StepError, step_transactional};
 
-/// A database that steps of durable runs can write in. It is cheap to clone; clones share their connections.
+/// A database in which steps of durable runs can write. Clones are cheap, and share their
+/// connections.
 #[derive(Clone)]
 pub struct Postgres {
     shared: Arc<Shared>,
@@ -71,29 +75,30 @@ struct Settings {
     on_stage: Option<OnStage>,
 }
 
-/// How far an attempt has come.
+/// The progress of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The transaction was begun.
     Begun,
-    /// The key was claimed: no other attempt has it.
+    /// The key was claimed, so that no other attempt can have it.
     Claimed,
     /// The work was done.
     Done,
     /// The result was written.
     Written,
-    /// The transaction was confirmed.
+    /// The transaction was committed.
     Committed,
 }
 
 impl Postgres {
-    /// The database that this says how to reach, as `psql` understands it, without TLS. It is reached when the first step needs it.
+    /// Uses the database with these connection parameters, in the format of `psql`, without TLS. It
+    /// connects when a step needs it for the first time.
     pub fn new(how: &str) -> Result<Postgres, Error> {
         let config: Config = how.parse()?;
         Ok(Postgres::connecting(move || config.connect(NoTls)))
     }
 
-    /// The database that this function connects to: with TLS, say.
+    /// Uses the database that this function connects to, for example with TLS.
     pub fn connecting(
         connect: impl Fn() -> Result<Client, Error> + Send + Sync + 'static,
     ) -> Postgres {
@@ -112,26 +117,29 @@ impl Postgres {
         Postgres::with(Arc::clone(&self.shared.connect), settings)
     }
 
-    /// The table in which keys and results are kept, instead of `tiffany_steps`. With a dot in it, the part before is the schema, which must be there.
+    /// Sets the name of the table for keys and results; the default is `tiffany_steps`. The part
+    /// before a dot is the schema, which must exist.
     pub fn table(self, name: &str) -> Postgres {
         self.set(|settings| settings.table = name.into())
     }
 
-    /// How far transactions are kept from each other, instead of the server's default.
+    /// Sets the isolation level of transactions; the default is that of the server.
     pub fn isolation(self, level: IsolationLevel) -> Postgres {
         self.set(|settings| settings.isolation = Some(level))
     }
 
-    /// Called between the parts of each attempt, for tests that end the process there.
+    /// Sets a function that is called between the stages of each attempt, for tests that end the
+    /// process there.
     pub fn on_stage(self, hook: impl Fn(Stage, &Attempt) + Send + Sync + 'static) -> Postgres {
         self.set(|settings| settings.on_stage = Some(Arc::new(hook)))
     }
 
-    /// A step whose work is done in a transaction, exactly once. If the work fails, the transaction is undone, and the step is tried again
-    /// as its [policy](Step::retry) says; so it is if the server gives up a transaction for the sake of another. The work must not end the
+    /// Makes a step whose work is done in a transaction, exactly once. If the work fails, or the
+    /// server aborts the transaction in favor of another one, the transaction is rolled back, and
+    /// the step is repeated according to its [policy](Step::retry). The work must not end the
     /// transaction itself.
     ///
-    /// In a run that is not durable the key is a new one each time.
+    /// In a run that is not durable, the key is a new one each time.
     #[track_caller]
     pub fn step<T, E, F>(&self, name: &'static str, work: F) -> Step<T>
     where
@@ -174,12 +182,12 @@ impl Postgres {
         self.write(&mut transaction, attempt, &json).map_err(told)?;
         self.reached(Stage::Written, attempt);
         if attempt.is_given_up() {
-            return Err("nobody waits for it any more, so it was undone".into());
+            return Err("no task waits for it any more, so it was undone".into());
         }
         transaction.commit().map_err(|error| match error.as_db_error() {
-            // The server says that it did not happen.
+            // The server reports that it did not happen.
             Some(_) => told(error),
-            None => StepError::in_doubt(format!("the line was lost during COMMIT: {error}")),
+            None => StepError::in_doubt(format!("the connection was lost during COMMIT: {error}")),
         })?;
         self.reached(Stage::Committed, attempt);
         Ok(json)
@@ -191,7 +199,7 @@ impl Postgres {
         }
     }
 
-    /// An idle connection, or a new one.
+    /// Returns an idle connection, or a new one.
     fn client(&self) -> Result<Client, Error> {
         let shared = &self.shared;
         let idle = || shared.idle().pop();
@@ -201,7 +209,7 @@ impl Postgres {
             }
         }
         let mut client = (shared.connect)()?;
-        // What the log says was done must not get lost with the server.
+        // Whatever the log records as done must survive a crash of the server.
         client.batch_execute(
             "SELECT set_config('synchronous_commit', 'on', false)
              WHERE current_setting('synchronous_commit') IN ('off', 'local')",
@@ -220,7 +228,7 @@ impl Postgres {
     }
 }
 
-/// The error with what the server said: its own text leaves that out.
+/// Adds the server's message to an error, whose own text leaves it out.
 fn told(error: Error) -> StepError {
     match error.as_db_error() {
         Some(said) => StepError::from(format!("{} ({})", said.message(), said.code().code())),

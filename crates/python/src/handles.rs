@@ -226,7 +226,8 @@ impl ExternalPromise {
         Ok(ExternalPromise { object, uuid, home, is_durable, process })
     }
 
-    /// Returns an error in a forked child, where settling a copy of the promise would have no effect.
+    /// Returns an error in a forked child, where settling a copy of the promise would have no
+    /// effect.
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
         if self.process.is_current() {
             return Ok(());
@@ -319,11 +320,11 @@ pub(crate) fn settle(
 /// The result of a race: the one that ended first, its value, and the others.
 #[pyclass(frozen, generic, get_all, module = "tiffany")]
 pub(crate) struct RaceResult {
-    /// The one that ended first.
+    /// The task or promise that ended first.
     first: Py<PyAny>,
-    /// Its value.
+    /// The value of the one that ended first.
     value: Py<PyAny>,
-    /// The others, in the order in which they were given.
+    /// The others, in the order of the arguments.
     rest: Vec<Py<PyAny>>,
 }
 
@@ -455,7 +456,7 @@ fn by_uuid(
 ) -> PyResult<bool> {
     let (py, text) = (uuid.py(), uuid.str()?.to_string());
     let Some(uuid) = Uuid::parse(&text) else {
-        return Err(TiffanyError::UnknownPromise.err(py, format!("{text:?} is no UUID")));
+        return Err(TiffanyError::UnknownPromise.err(py, format!("{text:?} is not a UUID")));
     };
     for home in session::handles() {
         if let Some(is_durable) = tiffany::binding::knows_promise(&home, uuid) {

@@ -29,7 +29,7 @@ use crate::values::{approvals, argument, errors, value};
 /// A runtime that has not been closed.
 struct Open {
     runtime: tiffany::Runtime,
-    /// What a second Ctrl-C does.
+    /// The effect of a second Ctrl-C.
     second: Second,
     /// The runs that an asyncio loop waits for.
     guests: Guests,
@@ -177,10 +177,10 @@ impl Runtime {
         Ok(binding::descriptor(&self.open(py)?.runtime))
     }
 
-    /// Closes the runtime and everything it has open.
+    /// Closes the runtime and frees its resources.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if self.inner.is_forked() {
-            // The process that created it closes it.
+            // The process that created the runtime closes it.
             return Ok(());
         }
         let open = match self.inner.get(py, "runtime")?.try_borrow_mut() {
@@ -278,7 +278,7 @@ impl Runtime {
         driven(run.py(), open.second, || runs::snapshot(&mut open.runtime, run))
     }
 
-    /// Waits until everything requested so far is safe in the log.
+    /// Waits until everything requested so far is durable in the log.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let mut open = self.open(py)?;
         driven(py, open.second, || runs::flush(py, &mut open.runtime))
@@ -309,7 +309,7 @@ impl Runtime {
         runs::decide(&mut self.open(given.py())?.runtime, &key, what, given)
     }
 
-    /// Returns the questions that wait for a person.
+    /// Returns the open questions to people.
     fn approvals(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let open = self.open(py)?.runtime.approvals();
         open.iter().map(|open| approvals::open(py, open)).collect()
@@ -332,7 +332,7 @@ impl Runtime {
         approvals::decided(py, &decided)
     }
 
-    /// Whether a durable run has finished, and its end is safe in the log.
+    /// Whether a durable run has finished, and its end is durable in the log.
     fn is_finished(&self, run: &Bound<'_, PyAny>) -> PyResult<bool> {
         let uuid = runs::identity(run)?;
         Ok(self.open(run.py())?.runtime.is_finished(uuid))

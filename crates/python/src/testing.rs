@@ -107,7 +107,7 @@ impl Scheduler {
     ) -> PyResult<()> {
         let nanos = seconds * 1e9;
         if !(0.0..=u64::MAX as f64).contains(&nanos) {
-            let message = format!("{seconds} is no moment that the clock can hold");
+            let message = format!("{seconds} is not a moment that the clock can represent");
             return Err(TiffanyError::BadDuration.err(py, message));
         }
         self.open(py)?.test.set_clock(Time::from_nanos(nanos as u64));
@@ -136,7 +136,7 @@ impl Scheduler {
         Ok(tasks.collect())
     }
 
-    /// Returns what happened so far, one line for each event.
+    /// Returns the events so far, one line for each event.
     fn trace(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let open = self.open(py)?;
         let mut runs = Vec::new();

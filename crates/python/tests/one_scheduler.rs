@@ -1,4 +1,5 @@
-//! Tasks of Rust and of Python in one scheduler: each waits for the other, and values, errors and cancellations cross.
+//! Rust and Python tasks in one scheduler: each waits for the other, and values, errors and
+//! cancellations cross between them.
 
 use std::ffi::CString;
 use std::sync::{Mutex, OnceLock};
@@ -9,14 +10,14 @@ use pyo3::types::{PyDict, PyList};
 use tiffany::{TaskError, Value, binding};
 use tiffany_py::Program;
 
-/// What Rust programs saw, for the tests to ask.
+/// Notes by the Rust programs, for the tests to read.
 static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn saw(text: &str) {
     SEEN.lock().unwrap().push(text.into());
 }
 
-/// A program of Rust's that sleeps, and gives a value of this kind.
+/// Creates a Rust program that sleeps, and returns a value of this kind.
 #[pyfunction]
 fn rust(kind: &str) -> Program {
     let kind = kind.to_string();
@@ -37,13 +38,13 @@ fn rust(kind: &str) -> Program {
     })
 }
 
-/// One that cannot even be made.
+/// Creates a program whose coroutine cannot be created.
 #[pyfunction]
 fn broken() -> Program {
     Program::new(|| panic!("made badly"))
 }
 
-/// One that waits until it is cancelled, and says so.
+/// Creates a program that waits until it is cancelled, and records that.
 #[pyfunction]
 fn sleeper() -> Program {
     struct Dropped;
@@ -61,7 +62,7 @@ fn sleeper() -> Program {
     })
 }
 
-/// One that runs a program of Python's as a task, and gives what it gives, twice.
+/// Creates a program that runs a Python program as a task, and returns its value twice.
 #[pyfunction]
 fn waits_for(program: Py<PyAny>) -> Program {
     Program::new(move || {
@@ -80,7 +81,7 @@ fn waits_for(program: Py<PyAny>) -> Program {
     })
 }
 
-/// Runs this code, in which the functions above and the package can be used, and gives its `result`.
+/// Runs this code, which can use the functions above and the package, and returns its `result`.
 fn python(code: &str) -> String {
     static ONE_AT_A_TIME: OnceLock<Mutex<()>> = OnceLock::new();
     let _one = ONE_AT_A_TIME.get_or_init(Mutex::default).lock().unwrap_or_else(|p| p.into_inner());

@@ -1,4 +1,5 @@
-//! One thing that happened, as those who watch are told it, and its form in JSON. It knows nothing of rings or readers.
+//! Events of the activity log and their JSON form. This module knows nothing of ring buffers or
+//! readers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,37 +11,37 @@ use tiffany_kernel::{BlockReason, LogLevel, RunId, Site, Stage, Tid, Time, Uuid}
 use crate::moment;
 use crate::redact::{PLACEHOLDER, Redactions};
 
-/// One event of the activity log: a line that lives as long as the process remembers it.
+/// One event of the activity log, which is kept only as long as the process remembers it.
 ///
-/// As JSON it is one object: `seq`, `ts` (RFC 3339), `task_id`, `tid`, `stage`, `message`, `ghost`, and `cut` and `data` where there is
-/// something to say.
+/// As JSON it is an object with `seq`, `ts` (RFC 3339), `task_id`, `tid`, `stage`, `message`,
+/// `ghost`, and `cut` and `data` where they apply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Activity {
-    /// Its number in its hub. They are dense: who sees them all misses none.
+    /// Its number in its hub. Numbers are consecutive, so a reader can tell whether it missed any.
     pub seq: u64,
-    /// When it was told; of a ghost, when it happened.
+    /// When it was published; for a ghost, when it originally happened.
     #[serde(with = "moment")]
     pub ts: Time,
     /// The run.
     pub task_id: TaskId,
-    /// The task; `None` where it is about the run as a whole.
+    /// The task; `None` if the event is about the run as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tid: Option<Tid>,
-    /// What it is at.
+    /// The stage that the task or run has reached.
     pub stage: Stage,
-    /// In words; it may be empty.
+    /// A message for people; it may be empty.
     pub message: Cow<'static, str>,
-    /// It happened before, and happens again because the run is brought back or replayed.
+    /// Whether it happened before, and happens again because the run is resumed or replayed.
     pub ghost: bool,
-    /// How many bytes the message had before it was cut.
+    /// The length of the message before it was cut, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<u64>,
-    /// What belongs to the stage.
+    /// Data that depends on the stage.
     #[serde(default, skip_serializing_if = "Data::is_none")]
     pub data: Data,
 }
 
-/// A run as events name it: a durable one by its UUID, another by its number.
+/// A run as events name it: by UUID if it is durable, by number otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TaskId {
     /// A durable run.
@@ -49,24 +50,24 @@ pub enum TaskId {
     Ephemeral(RunId),
 }
 
-/// What belongs to a stage. Read from JSON it is [`Other`](Data::Other).
+/// Data of an event, which depends on its stage. When read from JSON, it is [`Other`](Data::Other).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Data {
-    /// Nothing.
+    /// No data.
     #[default]
     None,
-    /// Of `ReceivedInstruction`.
+    /// Data of `ReceivedInstruction`.
     Instruction {
-        /// The id the run was started under.
+        /// The id that the run was started with.
         id: Box<str>,
-        /// The function it runs.
+        /// The function that it runs.
         function: Box<str>,
     },
-    /// Of `Spawned`.
+    /// Data of `Spawned`.
     Spawned {
-        /// Who spawned it; nobody did the root.
+        /// The task that spawned it; `None` for the root.
         #[serde(skip_serializing_if = "Option::is_none")]
         parent: Option<Tid>,
         /// Its name.
@@ -76,86 +77,87 @@ pub enum Data {
         #[serde(serialize_with = "as_text")]
         at: Site,
     },
-    /// Of `Blocked`.
+    /// Data of `Blocked`.
     Blocked {
-        /// What it waits for.
+        /// The reason why it waits.
         #[serde(serialize_with = "as_text")]
         reason: BlockReason,
     },
-    /// Of `Progress`.
+    /// Data of `Progress`.
     Progress {
-        /// What is done.
+        /// The amount of work that is done.
         done: u64,
-        /// What there is to do.
+        /// The total amount of work, if known.
         #[serde(skip_serializing_if = "Option::is_none")]
         total: Option<u64>,
-        /// The step it comes from, if it is one's.
+        /// The step that it comes from, if it comes from one.
         #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<&'static str>,
     },
-    /// Of `Log`.
+    /// Data of `Log`.
     Log {
-        /// How much it matters.
+        /// Its level.
         level: LogLevel,
-        /// The step it comes from, if it is one's.
+        /// The step that it comes from, if it comes from one.
         #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<&'static str>,
     },
-    /// Of `Output`.
+    /// Data of `Output`.
     Output {
-        /// Which stream it belongs to.
+        /// The stream that it was written to.
         stream: Cow<'static, str>,
-        /// The step it comes from, if it is one's.
+        /// The step that it comes from, if it comes from one.
         #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<&'static str>,
     },
-    /// Of `ToolExecutionStart` and `ToolExecutionComplete`.
+    /// Data of `ToolExecutionStart` and `ToolExecutionComplete`.
     Step(Box<StepData>),
-    /// Of `Failed` and `Cancelled`.
+    /// Data of `Failed` and `Cancelled`.
     Error {
         /// The code of the error.
         code: Cow<'static, str>,
     },
-    /// Anything else, as JSON.
+    /// Any other data, as JSON.
     Other(serde_json::Value),
 }
 
-/// What is told of a step.
+/// Data of an attempt at a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepData {
-    /// Its name.
+    /// The name of the step.
     pub step: &'static str,
-    /// Its key.
+    /// The key of the step.
     pub key: Box<str>,
     /// The number of the attempt.
     pub attempt: u64,
     /// The code of the error, if the attempt failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Cow<'static, str>>,
-    /// When it is tried again.
+    /// When the next attempt is due, if there will be one.
     #[serde(skip_serializing_if = "Option::is_none", with = "moment::maybe")]
     pub retry_at: Option<Time>,
 }
 
 impl StepData {
-    /// An attempt at a step, of which no more is known.
+    /// Makes the data of an attempt whose outcome is not known yet.
     pub fn new(step: &'static str, key: &str, attempt: u64) -> Box<StepData> {
         Box::new(StepData { step, key: key.into(), attempt, code: None, retry_at: None })
     }
 }
 
 impl Data {
-    /// Whether there is nothing to say.
+    /// Returns whether there is no data.
     pub fn is_none(&self) -> bool {
         matches!(self, Data::None)
     }
 
-    /// The same as JSON.
+    /// Returns the data as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Takes secrets out of it. What a run is called, and its function, has none.
+    /// Redacts secrets. The id and the function of a run are left alone, because they can't contain
+    /// any.
     pub fn redact(&mut self, rules: &Redactions) {
         match self {
             Data::None
@@ -188,7 +190,7 @@ impl Data {
         }
     }
 
-    /// About how many bytes it has besides its own.
+    /// Returns the approximate size of its heap memory, in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Data::Instruction { id, function } => id.len() + function.len(),
@@ -203,7 +205,8 @@ impl Data {
     }
 }
 
-/// The name of a step is the program's own, and so is taken out as a whole.
+/// Replaces the name of a step as a whole if the rules find something in it, because it is a static
+/// string.
 fn redact_step(step: &mut Option<&'static str>, rules: &Redactions) {
     if step.is_some_and(|step| rules.take_from(step)) {
         *step = Some(PLACEHOLDER);
@@ -217,13 +220,13 @@ impl<'de> Deserialize<'de> for Data {
 }
 
 impl Activity {
-    /// Whether it reports how its run ended.
+    /// Returns whether it reports how its run ended.
     pub fn is_end_of_run(&self) -> bool {
         self.tid.is_none()
             && matches!(self.stage, Stage::Completed | Stage::Failed | Stage::Cancelled)
     }
 
-    /// About how many bytes it has.
+    /// Returns the approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Activity>() + 16 + self.message.len() + self.data.bytes()
     }
@@ -250,7 +253,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// Reads a UUID, or the number of a run in memory.
+/// Parses a UUID, or the number of a run in memory.
 impl FromStr for TaskId {
     type Err = String;
 
@@ -258,7 +261,7 @@ impl FromStr for TaskId {
         let number = || text.parse().ok().map(|number| TaskId::Ephemeral(RunId(number)));
         let uuid = Uuid::parse(text).map(TaskId::Durable);
         uuid.or_else(number)
-            .ok_or_else(|| format!("`{text}` is no run: neither a UUID nor a number"))
+            .ok_or_else(|| format!("`{text}` is not a run: it is neither a UUID nor a number"))
     }
 }
 
@@ -279,7 +282,7 @@ fn as_text<S: Serializer>(value: &impl fmt::Display, to: S) -> Result<S::Ok, S::
     to.collect_str(value)
 }
 
-/// Which events somebody wants.
+/// Selects events for a reader.
 ///
 /// ```
 /// use tiffany_records::activity::{Detail, Wanted};
@@ -291,29 +294,29 @@ fn as_text<S: Serializer>(value: &impl fmt::Display, to: S) -> Result<S::Ok, S::
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Wanted {
-    /// Of this run alone; `None`: of all.
+    /// Only events of this run; `None` for all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<TaskId>,
-    /// From this number on, as far as it is still known; `None`: only what comes from now on.
+    /// Start at this number, as far as events are still remembered; `None` for new events only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// How much of what happens.
+    /// The level of detail.
     pub detail: Detail,
-    /// Whether what happens again because a run is brought back or replayed is wanted too.
+    /// Whether to include events that happen again because a run is resumed or replayed.
     pub ghosts: bool,
     /// Only the events that report how a run ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ends: bool,
 }
 
-/// How much of what happens somebody wants to see.
+/// The level of detail that a reader wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
-    /// All but who has the turn: everything but `Running`, `Blocked` and `Woken`.
+    /// All events except `Running`, `Blocked` and `Woken`.
     #[default]
     Notable,
-    /// Every turn too. Runs that are watched like this are a little slower.
+    /// All events, including every turn. Runs that are watched at this level are a little slower.
     All,
 }
 
@@ -324,30 +327,30 @@ impl Default for Wanted {
 }
 
 impl Wanted {
-    /// The notable events of all runs, ghosts included, from now on.
+    /// Selects the notable events of all runs from now on, including ghosts.
     pub fn new() -> Wanted {
         Wanted { run: None, from: None, detail: Detail::Notable, ghosts: true, ends: false }
     }
 
-    /// Those of this run alone.
+    /// Selects only events of this run.
     pub fn run(mut self, run: impl Into<TaskId>) -> Wanted {
         self.run = Some(run.into());
         self
     }
 
-    /// From this number on, as far as they are still known.
+    /// Starts at this number, as far as events are still remembered.
     pub fn from(mut self, seq: u64) -> Wanted {
         self.from = Some(seq);
         self
     }
 
-    /// How much of what happens.
+    /// Sets the level of detail.
     pub fn detail(mut self, detail: Detail) -> Wanted {
         self.detail = detail;
         self
     }
 
-    /// Whether what happens again is wanted too.
+    /// Sets whether events that happen again are included.
     pub fn ghosts(mut self, ghosts: bool) -> Wanted {
         self.ghosts = ghosts;
         self
@@ -365,11 +368,11 @@ impl Wanted {
     }
 }
 
-/// Where a stream begins: which hub it is, and the number of its next event.
+/// The beginning of a stream: its hub, and the number of its next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beginning {
-    /// The hub's epoch, which another process doesn't have.
+    /// The epoch of the hub, which differs between processes.
     pub epoch: u64,
-    /// The number that its next event will have.
+    /// The number of its next event.
     pub next_seq: u64,
 }

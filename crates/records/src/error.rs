@@ -1,4 +1,4 @@
-//! Why a run did not give its value. What a task sees is a `TaskError`; this is what the program sees.
+//! Errors of runs as the program sees them. What a task sees is a `TaskError`.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use tiffany_kernel::{DeadlockError, RunFailure, TaskError};
 use crate::redact::shown;
 use tiffany_log::LogError;
 
-/// A run that did not end with its root's value, or did not start. As text it is without what the
-/// [rules](crate::redact) of this process take out; the [task's error](RunError::task_error) is as the task made it.
+/// The error of a run that did not start or did not return a value. Its text is redacted with the
+/// [rules](crate::redact) of this process; the [task's error](RunError::task_error) is not.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum RunError {
@@ -16,21 +16,21 @@ pub enum RunError {
     Failed(TaskError),
     /// The root task was cancelled.
     Cancelled(TaskError),
-    /// Nothing was left that could wake the run.
+    /// No task can continue, because nothing is left that could wake one.
     Deadlock(DeadlockError),
-    /// The run went over one of its limits.
+    /// The run exceeded one of its limits.
     Limit(TaskError),
-    /// The run belongs to another runtime, or was finished before.
+    /// The run belongs to another runtime, or had finished before.
     UnknownRun(TaskError),
-    /// A runtime was started inside a task of another.
+    /// A runtime was started inside a task of another one.
     Nested(TaskError),
     /// The log could not be opened or written.
     Log(LogError),
-    /// The system refused what the runtime needs.
+    /// The operating system refused something that the runtime needs.
     System {
-        /// What was asked for.
+        /// The operation that was refused.
         what: &'static str,
-        /// What the system said.
+        /// The message of the system.
         why: String,
     },
 }
@@ -52,7 +52,7 @@ impl fmt::Display for RunError {
     }
 }
 
-/// As people read it, because that is what `fn main() -> Result<_, RunError>` prints.
+/// The same text as `Display`, because this is what `fn main() -> Result<_, RunError>` prints.
 impl fmt::Debug for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -62,7 +62,7 @@ impl fmt::Debug for RunError {
 impl std::error::Error for RunError {}
 
 impl RunError {
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             RunError::Failed(error)
@@ -76,7 +76,7 @@ impl RunError {
         }
     }
 
-    /// The task's error, where it is one: not for a deadlock, which is of many tasks.
+    /// Returns the task's error if it is one. A deadlock is not, because it concerns many tasks.
     pub fn task_error(&self) -> Option<&TaskError> {
         match self {
             RunError::Failed(error)
@@ -114,7 +114,7 @@ impl From<RunFailure> for RunError {
     }
 }
 
-/// Whether an error happened in the root, and not in a task the root waited for.
+/// Returns whether an error happened in the root itself, not in a task that the root waited for.
 fn is_roots_own(error: &TaskError) -> bool {
     error.task().is_some_and(|task| task.tid == tiffany_kernel::Tid(1))
 }

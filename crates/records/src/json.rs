@@ -1,6 +1,6 @@
-//! JSON text as the log has it.
+//! Helpers for JSON text in the form of the log.
 
-/// JSON on one line, as the log has it: without the white space between its parts.
+/// Removes the white space between the parts of a JSON text, which puts it on one line.
 pub fn compact(json: &str) -> String {
     let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
     for c in json.chars() {

@@ -1,4 +1,5 @@
-//! Names of runs and of their calls. A call is named in the world, through all lives of its run and only once: the run, the generation and the record.
+//! Identifiers of runs and their calls. Run, generation and record identify a call uniquely,
+//! however often its run is resumed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,26 +9,28 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use tiffany_log::{BlobHash, Chain};
 
-/// A call of a run: its generation and the number of its record there. A later call is greater.
+/// The number of a call: the generation of its run and the number of its record there. Later calls
+/// have greater numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Number {
     /// The generation of the run, from 1.
     pub generation: u32,
-    /// The number of the record in its generation.
+    /// The number of the record in that generation.
     pub seq: u64,
 }
 
-/// A call of any run. Its text is `<run>/<seq>` in the first generation and `<run>/<generation>.<seq>` in later ones.
+/// A call of any run. As text, it is `<run>/<seq>` in the first generation and
+/// `<run>/<generation>.<seq>` in later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The run that made the call.
     pub run: Uuid,
-    /// Which of its calls it is.
+    /// The number of the call.
     pub number: Number,
 }
 
 impl Number {
-    /// Reads the text of a number; `None` if it is not one.
+    /// Parses the text of a number; `None` if it is not one.
     pub fn parse(text: &str) -> Option<Number> {
         let (generation, seq) = match text.split_once('.') {
             Some((generation, seq)) => (generation.parse().ok()?, seq),
@@ -38,7 +41,7 @@ impl Number {
 }
 
 impl Key {
-    /// Reads the text of a key; `None` if it is not one.
+    /// Parses the text of a key; `None` if it is not one.
     pub fn parse(text: &str) -> Option<Key> {
         let (run, number) = text.split_once('/')?;
         Some(Key { run: Uuid::parse(run)?, number: Number::parse(number)? })
@@ -60,33 +63,34 @@ impl fmt::Display for Key {
     }
 }
 
-/// Which messages of other runs a run has: from each, all up to this one.
+/// The messages that a run has received from other runs: from each of them, all up to a certain
+/// one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Received(BTreeMap<Uuid, Number>);
 
 impl Received {
-    /// Whether the run has this message.
+    /// Returns whether the run has received this message.
     pub fn has(&self, key: Key) -> bool {
         self.0.get(&key.run).is_some_and(|last| *last >= key.number)
     }
 
-    /// Takes in that the run has this message.
+    /// Records that the run has received this message.
     pub fn add(&mut self, key: Key) {
         let last = self.0.entry(key.run).or_insert(key.number);
         *last = key.number.max(*last);
     }
 
-    /// Forgets runs that send nothing any more.
+    /// Removes runs that don't send messages any more.
     pub fn retain(&mut self, sends: impl Fn(Uuid) -> bool) {
         self.0.retain(|run, _| sends(*run));
     }
 
-    /// The last message of each, by its key.
+    /// Returns the key of the last message of each run.
     pub fn keys(&self) -> Vec<String> {
         self.0.iter().map(|(run, number)| Key { run: *run, number: *number }.to_string()).collect()
     }
 
-    /// Reads what [`Received::keys`] returns.
+    /// Parses the result of [`Received::keys`].
     pub fn of_keys(keys: &[String]) -> Received {
         let mut received = Received::default();
         keys.iter().filter_map(|key| Key::parse(key)).for_each(|key| received.add(key));
@@ -97,27 +101,27 @@ impl Received {
 /// The last line of a run's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEnd {
-    /// The generation it is of.
+    /// The generation of the line.
     pub generation: u32,
-    /// Its number there.
+    /// Its number in that generation.
     pub seq: u64,
     /// Its checksum.
     pub crc: u32,
 }
 
 impl LogEnd {
-    /// Where a chain ends.
+    /// Returns the last line of a chain.
     pub fn of(chain: &Chain) -> LogEnd {
         LogEnd { generation: chain.generation(), seq: chain.seq(), crc: chain.crc() }
     }
 
-    /// The chain that ends here.
+    /// Returns the chain that ends with this line.
     pub fn chain(self, run: Uuid) -> Chain {
         Chain::at(run, self.generation, self.seq, self.crc)
     }
 }
 
-/// The identity of the run that has this id, whether there is one or not.
+/// Computes the UUID of the run with this id, whether that run exists or not.
 pub fn run_id(id: &str) -> Uuid {
     let BlobHash(hash) = BlobHash::of(id.as_bytes());
     let mut bits = [0; 16];
@@ -125,8 +129,8 @@ pub fn run_id(id: &str) -> Uuid {
     Uuid::from_random(u128::from_be_bytes(bits))
 }
 
-/// An error if an id cannot be told from another run: because it is the UUID of one, or because its own UUID is the
-/// id of one. Whatever takes the name of a run takes ids and UUIDs.
+/// Fails if an id is ambiguous: if it is the UUID of another run, or if its own UUID is the id of
+/// one. Places that accept a run's name accept ids and UUIDs.
 pub fn refuse_ambiguous(id: &str, knows: impl Fn(Uuid) -> bool) -> Result<(), TaskError> {
     let own = run_id(id);
     let message = if Uuid::parse(id).is_some_and(|other| other != own && knows(other)) {
@@ -144,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_read_back_as_they_are_written() {
+    fn keys_round_trip() {
         let run = Uuid::from_random(7);
         for (generation, seq, text) in [(1, 12, "12"), (2, 1, "2.1"), (40, 123, "40.123")] {
             let key = Key { run, number: Number { generation, seq } };
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_generation_is_later_whatever_the_record() {
+    fn calls_of_a_later_generation_are_greater() {
         let key = |generation, seq| Key { run: Uuid(1), number: Number { generation, seq } };
         let mut received = Received::default();
         received.add(key(2, 3));

@@ -1,6 +1,6 @@
-//! What can be learnt from the records of runs that are there, by reading alone: where two runs part ([`diff`]), and a
-//! run in the forms that other programs show ([`export`]), and an index of a run for who looks at it again and again ([`RunIndex`]). It looks by way of [`View`](tiffany_log::View), runs no code
-//! and changes nothing.
+//! Analyzes the records of existing runs without changing anything or running code: compares two
+//! runs ([`diff`]), exports a run for other programs ([`export`]), and indexes a run for repeated
+//! queries ([`RunIndex`]). It reads the log through [`View`](tiffany_log::View).
 
 pub mod activity;
 pub mod call_words;

@@ -1,4 +1,5 @@
-//! Errors that are too long for their line. The log has them as blobs, so whatever shows one reads its blob and cuts it.
+//! Errors that are too long for their line. The log stores them as blobs, so code that shows an
+//! error reads its blob and shortens it.
 
 use serde_json::Value;
 use tiffany_kernel::TaskError;
@@ -6,10 +7,10 @@ use tiffany_kernel::TaskError;
 use crate::redact;
 use tiffany_log::{BlobHash, LogError, Payload};
 
-/// The most characters of a text in an error that is shown.
+/// The maximum number of characters of each text in an error that is shown.
 const MAX_CHARS: usize = 2_000;
 
-/// The blob that an error is in, and its length, if it is in one.
+/// Returns the blob that contains an error, and its length; `None` if the error is in the line.
 pub(crate) fn blob_of(error: &Value) -> Option<(BlobHash, u64)> {
     error.get("$blob")?;
     match Payload::parse(&error.to_string())? {
@@ -18,7 +19,8 @@ pub(crate) fn blob_of(error: &Value) -> Option<(BlobHash, u64)> {
     }
 }
 
-/// An error of the log as it can be shown. One that is in a blob is read from there, and cut with a note that names the blob.
+/// Returns an error of the log for display. If it is in a blob, it is read from there and
+/// shortened, with a note that names the blob.
 pub fn shown_error(
     error: Value,
     read_blob: impl FnOnce(BlobHash) -> Result<Vec<u8>, LogError>,
@@ -46,7 +48,8 @@ pub fn shown_error(
 fn cut_texts(value: &mut Value) {
     match value {
         Value::String(text) => {
-            // Secrets are looked for before it is cut: nobody finds the beginning of one.
+            // Secrets are redacted before the text is cut, because no rule would match the
+            // beginning of one.
             let whole = redact::clean(text);
             if let Some((at, _)) = whole.char_indices().nth(MAX_CHARS) {
                 *text = format!("{}…", &whole[..at]);
@@ -61,7 +64,8 @@ fn cut_texts(value: &mut Value) {
     }
 }
 
-/// Whether a text is too long to be shown. The code of a language, cut somewhere, says nothing.
+/// Returns whether a text is too long to be shown. A shortened encoding of another language would
+/// be useless.
 fn is_long(value: &Value) -> bool {
     value.as_str().is_some_and(|text| text.chars().nth(MAX_CHARS).is_some())
 }

@@ -1,4 +1,4 @@
-//! Moments in JSON, as the log writes them: RFC 3339 in UTC.
+//! Serializes timestamps as the log does: RFC 3339 in UTC.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -6,20 +6,20 @@ use tiffany_kernel::Time;
 
 use tiffany_log::Stamp;
 
-/// Writes a moment.
+/// Serializes a timestamp.
 pub(crate) fn serialize<S: Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(Stamp::from_unix_nanos(time.as_nanos()).as_str())
 }
 
-/// Reads a moment.
+/// Deserializes a timestamp.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
     let text = String::deserialize(from)?;
     let stamp =
-        Stamp::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no moment")))?;
+        Stamp::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a moment")))?;
     Ok(Time::from_nanos(stamp.unix_nanos()))
 }
 
-/// Moments that may be absent.
+/// The same format for timestamps that may be absent.
 pub(crate) mod maybe {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use tiffany_kernel::Time;
@@ -27,12 +27,12 @@ pub(crate) mod maybe {
     #[derive(Serialize, Deserialize)]
     struct Moment(#[serde(with = "super")] Time);
 
-    /// Writes a moment, or `null`.
+    /// Serializes a timestamp, or `null`.
     pub(crate) fn serialize<S: Serializer>(time: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
         time.map(Moment).serialize(to)
     }
 
-    /// Reads a moment, or `null`.
+    /// Deserializes a timestamp, or `null`.
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<Time>, D::Error> {

@@ -1,5 +1,5 @@
-//! A run at a outline, from the beginning and the end of its file. No more is read. A finished run whose file is read as
-//! a whole, because it is small, is checked.
+//! An outline of a run, from the beginning and the end of its file only. The file of a small
+//! finished run is read completely, and then checked too.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,27 +17,27 @@ use tiffany_log::{
     read_blob,
 };
 
-/// How much is read of each end, at first.
+/// The initial number of bytes that are read at each end.
 const PIECE: usize = 4096;
-/// Beyond this the whole file is read.
+/// The number of bytes at an end beyond which the whole file is read.
 const MAX_TAIL_BYTES: usize = 1 << 17;
-/// A run that was compacted has so many lines at most.
+/// The maximum number of lines of a compacted run.
 const MAX_COMPACTED_LINES: u64 = 3;
 
-/// How a run ended.
+/// The outcome of a finished run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// With its value.
+    /// It returned a value.
     Completed,
-    /// With an error.
+    /// It failed with an error.
     Failed,
-    /// By being cancelled.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl Outcome {
-    /// What it is called: `completed`, `failed` or `cancelled`.
+    /// Returns its name: `completed`, `failed` or `cancelled`.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Completed => "completed",
@@ -47,48 +47,49 @@ impl Outcome {
     }
 }
 
-/// What the two ends of a run's log tell.
+/// The information about a run in the two ends of its log.
 #[derive(Clone, Debug, Default)]
 pub struct RunOutline {
     /// The id that it was started with.
     pub id: String,
     /// The function that it runs.
     pub function: String,
-    /// The run it was forked from, and the record there.
+    /// The run that it was forked from, and the record there.
     pub fork: Option<(Uuid, u64)>,
     /// When it began.
     pub started: String,
-    /// When something last happened.
+    /// The time of the last record.
     pub changed: String,
-    /// How many calls it made in earlier generations.
+    /// The number of calls that it made in earlier generations.
     pub calls_before: u64,
-    /// How it ended, if it is over.
+    /// Its outcome, if it is finished.
     pub outcome: Option<Outcome>,
-    /// The error, if it ended with one. The texts of a very long one are cut.
+    /// The error, if it ended with one. Very long texts are cut.
     pub error: Option<TaskError>,
-    /// The same as its line has it.
+    /// The error as its line has it.
     recorded_error: Option<Value>,
-    /// The rules about ends that it follows.
+    /// The version of the rules about the end of a run that it follows.
     rules: u64,
-    /// Whether its root has failed and tasks are left, as far as its last lines tell.
+    /// Whether its root has failed and tasks are left, according to its last lines.
     pub is_ending: bool,
-    /// Whether it is a fork that may not do what it needs.
+    /// Whether it is a fork that needs a step it is not allowed to do.
     pub is_paused: bool,
-    /// Whether its last lines say that it is held.
+    /// Whether it is held, according to its last lines.
     pub is_held: bool,
-    /// The records and bytes that there were before it was compacted.
+    /// The number of records and bytes that it had before it was compacted.
     pub compacted: Option<(u64, u64)>,
-    /// What is wrong with it, if it was checked.
+    /// The damage, if the run was checked and is damaged.
     pub damage: Option<LogError>,
 }
 
 impl RunOutline {
-    /// Looks at a run that was not removed.
+    /// Makes the outline of a run that was not removed.
     pub fn at(view: &View, run: Uuid, entry: &RunEntry) -> Result<RunOutline, LogError> {
         RunOutline::by(run, entry, |bytes| view.ends(run, bytes), |hash| view.blob(hash))
     }
 
-    /// The same at a run's file as it is: while somebody writes it, it may not have all of the run yet.
+    /// Makes the outline from a run's file in its current state. While a process writes the run,
+    /// the file may lack its last lines.
     pub fn at_file(
         disk: &dyn Disk,
         root: &Path,
@@ -128,7 +129,7 @@ impl RunOutline {
         }
     }
 
-    /// Reads the first line, as far as it is there.
+    /// Reads the first line. Returns whether the part that was read is enough.
     fn read_head(&mut self, entry: &RunEntry, head: &str) -> bool {
         let text = |value: &str| serde_json::from_str::<String>(value).ok();
         let mut fields = Fields { rest: head.strip_prefix('{').unwrap_or("") };
@@ -139,7 +140,8 @@ impl RunOutline {
                 "id" => self.id = text(value).unwrap_or_default(),
                 "function" => {
                     self.function = text(value).unwrap_or_default();
-                    // A fork says so next, before what may be long; a later generation knows what was before it.
+                    // A fork has this field next, before any that may be long; a later generation
+                    // also has one about earlier generations.
                     let says_fork = FORK.starts_with(fields.rest) || fields.rest.starts_with(FORK);
                     if entry.generation == 1 && !says_fork {
                         return true;
@@ -147,7 +149,7 @@ impl RunOutline {
                 }
                 "fork" => {
                     self.fork = fork(value);
-                    // What was before that was its parent's.
+                    // Anything before that belonged to its parent.
                     if let Some(ts) = forked_at(value) {
                         self.started = ts;
                     }
@@ -171,22 +173,23 @@ impl RunOutline {
         false
     }
 
-    /// Reads the last lines: when something last happened, and how the root ended.
+    /// Reads the last lines: the time of the last record, and the outcome of the root. Returns
+    /// whether the part that was read is enough.
     fn read_tail(&mut self, entry: &RunEntry, tail: &str, is_whole: bool) -> bool {
         let mut texts = tail.split_inclusive('\n');
         if !is_whole {
-            // What is left of a line.
+            // This is the end of a line that was cut off.
             texts.next();
         }
         let lines: Vec<(LogLine<'_>, Record<'_>)> =
             texts.filter_map(LogLine::of_checked).map(|line| (line, Record::read(&line))).collect();
         if let Some((last, _)) = lines.last() {
             last.ts.clone_into(&mut self.changed);
-            // The clock of a fork that has not gone on yet is its parent's.
+            // A fork that has not continued yet still has the clock of its parent.
             if self.changed < self.started {
                 self.changed.clone_from(&self.started);
             }
-            // The root of a run that goes on may have ended too: others of its tasks are left.
+            // The root of a live run may have ended too, while other tasks continue.
             if entry.state == RunState::Live {
                 self.is_paused = self.fork.is_some() && is_paused(&lines);
                 let is_held = lines.iter().rev().find_map(|(_, record)| is_held(record));
@@ -216,13 +219,13 @@ impl RunOutline {
     }
 }
 
-/// An error if a line is not what was written. What is being written has no end yet, and is left out.
+/// Fails if a line is damaged. A line without an end is still being written, and is left out.
 fn check(run: Uuid, lines: &[u8]) -> Result<(), LogError> {
     let mut checker = Checker::new(Some(run));
     let whole = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     for line in whole {
         match checker.check(line).map_err(|broken| LogError::run(run, Path::new(""), broken)) {
-            // What a newer program wrote is not known here.
+            // Lines of a newer version can't be checked.
             Err(LogError::Newer { .. }) => break,
             checked => checked.map(drop)?,
         }
@@ -230,7 +233,7 @@ fn check(run: Uuid, lines: &[u8]) -> Result<(), LogError> {
     Ok(())
 }
 
-/// How the field begins that says what a run was forked from.
+/// The beginning of the field that names the parent of a fork.
 const FORK: &str = ",\"fork\":";
 
 fn fork(json: &str) -> Option<(Uuid, u64)> {
@@ -238,18 +241,18 @@ fn fork(json: &str) -> Option<(Uuid, u64)> {
     Some((Uuid::parse(fork["run"].as_str()?)?, fork["at"].as_u64()?))
 }
 
-/// When it was; logs of older versions do not say.
+/// Returns when a run was forked; logs of older versions don't say.
 fn forked_at(json: &str) -> Option<String> {
     let fork: serde_json::Value = serde_json::from_str(json).ok()?;
     fork["ts"].as_str().map(str::to_owned)
 }
 
-/// Whether a run was held when this record was written, as far as it tells. Held runs are sent messages, and results
-/// of their steps are recorded; but their tasks make no calls and don't end.
+/// Returns whether a run was held when this record was written, if that follows from it. A held run
+/// still receives messages and results of its steps, but its tasks make no calls and don't end.
 fn is_held(record: &Record<'_>) -> Option<bool> {
     match record {
         Record::RunHeld(_) => Some(true),
-        // Yields are counted, and written with the next record.
+        // Yields are counted, and recorded together with the next record.
         Record::TaskYield(call) if call.count.is_some() => None,
         Record::RunReleased(_)
         | Record::RunStart(_)
@@ -262,7 +265,7 @@ fn is_held(record: &Record<'_>) -> Option<bool> {
     }
 }
 
-/// Whether the last lines of a fork say that it may not do what it needs.
+/// Returns whether a fork needs a step that it is not allowed to do, according to its last lines.
 fn is_paused(lines: &[(LogLine<'_>, Record<'_>)]) -> bool {
     let (mut over, mut allowed) = (BTreeSet::new(), BTreeSet::new());
     for (_, record) in lines.iter().rev() {

@@ -1,5 +1,5 @@
-//! The tasks of a run and where each of them stands, from its records alone. What follows from the code and is not
-//! written down (who holds a lock, say) it does not know.
+//! The tasks of a run and their states, derived from its records alone. What only the code
+//! determines and the log doesn't record, for example which task holds a lock, is not known here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::record::{Inline, Json, Value as Recorded, owned};
 use crate::wait_reason::{About, StepSeen, Target, Waiting, about, is_answered_in_log, may_wait};
 use tiffany_log::{BlobHash, LogError, LogLine, Payload};
 
-/// A run as its records tell it. A copy shares the tasks that do not change afterwards.
+/// The state of a run according to its records. Copies share the tasks that don't change
+/// afterwards.
 #[derive(Clone, Default)]
 pub struct Tasks {
     /// The id that the run was started with.
@@ -24,31 +25,31 @@ pub struct Tasks {
     pub function: String,
     /// The input of the function.
     pub input: Option<Value>,
-    /// All tasks by their numbers.
+    /// All tasks, by number.
     pub all: BTreeMap<u64, Arc<TaskSeen>>,
-    /// Those that the last record changed.
+    /// The tasks that the last record changed.
     pub touched: Vec<u64>,
-    /// External promises that nobody has settled yet.
+    /// External promises that have not been settled yet.
     pub promises: BTreeMap<String, PromiseSeen>,
-    /// How many messages nobody has taken yet, by name.
+    /// The number of messages that have not been received by a task yet, by name.
     pub inbox: BTreeMap<String, u64>,
-    /// What people decided, in order.
+    /// The decisions of people, in order.
     pub decisions: Vec<Decision>,
     /// The value or the error of the root, if it has ended.
     pub outcome: Option<Result<Value, Value>>,
-    /// The rules about ends that it follows.
+    /// The version of the rules about the end of a run that it follows.
     rules: u64,
-    /// Somebody asked for the run to be cancelled.
+    /// Whether the run was requested to be cancelled.
     pub is_cancelled: bool,
-    /// The last record says that the process ended in good order.
+    /// Whether the last record says that the process shut down cleanly.
     pub was_shut_down: bool,
-    /// Promises of the run's own that were settled.
+    /// Promises inside the run that were settled.
     settled: BTreeSet<u64>,
-    /// The number the next channel, lock or promise gets, and the numbers of external promises. They are not
-    /// written down, but they follow where every call is.
+    /// The number of the next channel, lock or promise, and the numbers of external promises. They
+    /// are not recorded, but follow from the calls, as long as all of them are known.
     next_object: Option<u64>,
     externals: BTreeMap<u64, String>,
-    /// Who waits for what, by task and record. Some may have what they waited for.
+    /// The waiting tasks for each target, by task and record. Some may have been answered already.
     waiters: BTreeMap<Target, Vec<(u64, u64)>>,
     receivers: BTreeMap<String, BTreeSet<(u64, u64)>>,
 }
@@ -60,13 +61,13 @@ pub struct TaskSeen {
     pub parent: Option<u64>,
     /// Its name, if it has one.
     pub name: Option<String>,
-    /// Whether it keeps no run alive.
+    /// Whether it is a daemon task, which doesn't keep its run alive.
     pub is_daemon: bool,
-    /// The line of code that spawned it.
+    /// The source line that spawned it.
     pub spawned_at: String,
-    /// Whether it has ended, and how.
+    /// Its state.
     pub state: Seen,
-    /// Calls that have no answer yet, by record.
+    /// Its calls without an answer, by record.
     pub waits: BTreeMap<u64, Waiting>,
     /// The error, if it failed.
     pub error: Option<Value>,
@@ -74,7 +75,7 @@ pub struct TaskSeen {
     pub has_run: bool,
 }
 
-/// Whether a task has ended, and how.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// It has not ended.
@@ -94,18 +95,18 @@ pub struct PromiseSeen {
     pub tid: u64,
     /// The record of that call.
     pub record: u64,
-    /// The line of code.
+    /// The source line.
     pub at: String,
 }
 
-/// What a person decided, or what a fork was given instead.
+/// The decision of a person, or the replacement that a fork was given.
 #[derive(Clone)]
 pub struct Decision {
     /// The record of the call.
     pub of: u64,
     /// The question.
     pub question: String,
-    /// The choice, who, why, as the log has it.
+    /// The choice, the person and the reason, in the form of the log.
     pub answer: Value,
     /// When it was decided.
     pub when: String,
@@ -114,7 +115,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// In words: `"Ship?": yes, by Ada (uid 1000): it is ready`. Nobody decided what was changed in a fork, whatever name its value has.
+    /// Describes the decision: `"Ship?": yes, by Ada (uid 1000): it is ready`. An answer that was
+    /// replaced in a fork is described by that change, whatever name the value contains.
     pub fn what(&self) -> String {
         let Decision { question, answer, .. } = self;
         let text = |field: &str| answer[field].as_str().unwrap_or("?").to_owned();
@@ -141,7 +143,7 @@ impl TaskSeen {
         }
     }
 
-    /// One word for where it stands.
+    /// Returns the state of the task in one word.
     pub fn word(&self) -> &'static str {
         match self.state {
             Seen::Completed => "completed",
@@ -155,14 +157,14 @@ impl TaskSeen {
 }
 
 impl Tasks {
-    /// Takes in the next record.
+    /// Applies the next record.
     pub fn add(&mut self, line: &LogLine<'_>, record: &Record<'_>) {
         let tid = line.tid.0;
         self.was_shut_down = false;
         self.touched.clear();
         match record {
             Record::RunStart(start) => {
-                // A new generation: nothing is left of the one before.
+                // A new generation replaces everything before it.
                 *self = Tasks::default();
                 self.id = owned(start.id);
                 self.function = owned(start.function);
@@ -200,7 +202,7 @@ impl Tasks {
                 EffectEnd::Retry(at) => {
                     self.attempted(tid, (result.of, result.attempt), Some(at.owned()));
                 }
-                // A person said that a step which was in doubt did not happen.
+                // A person decided that a step in doubt did not happen.
                 EffectEnd::Again => {
                     if let Some(step) = self.step(tid, result.of) {
                         step.is_open = false;
@@ -212,7 +214,7 @@ impl Tasks {
                 self.decided(line, decided, ChangedAnswer::of(record));
                 self.answered(tid, decided.of.unwrap_or(0));
             }
-            // Its task does not wait for it any more, and goes on.
+            // Its task does not wait for it any longer, and continues.
             Record::ApprovalWithdrawn(withdrawn) => {
                 self.task(tid).waits.remove(&withdrawn.of.unwrap_or(0));
             }
@@ -239,7 +241,7 @@ impl Tasks {
         }
     }
 
-    /// Steps of these names are allowed that a fork might not do.
+    /// Marks refused steps with these names as allowed.
     fn allowed(&mut self, names: &[String]) {
         let is_allowed = |name: &str| names.iter().any(|allowed| allowed == "*" || allowed == name);
         let refused = self.waits().filter(|(.., waiting)| {
@@ -254,13 +256,13 @@ impl Tasks {
         }
     }
 
-    /// The step that the call of this record waits for.
+    /// Returns the step that the call of this record waits for.
     fn step(&mut self, tid: u64, of: Option<u64>) -> Option<&mut StepSeen> {
         let waiting = self.task(tid).waits.get_mut(&of.unwrap_or(0))?;
         waiting.step.as_mut()
     }
 
-    /// The run goes on from its tables: the calls that its tasks wait in follow.
+    /// Restores the run from its tables. Records of the calls that its tasks wait in follow.
     fn begin_with(&mut self, seq: u64, snapshot: &Snapshot<'_>) {
         let tables: Value = snapshot.tables.map_or(Value::Null, |Inline(json)| json_value(json));
         let list = |name: &str| tables[name].as_array().cloned().unwrap_or_default();
@@ -294,31 +296,32 @@ impl Tasks {
         }
     }
 
-    /// Whether every task is over.
+    /// Returns whether all tasks are finished.
     pub fn is_over(&self) -> bool {
         !self.all.is_empty() && self.all.values().all(|task| task.state != Seen::Going)
     }
 
-    /// Whether the outcome is fixed: the root failed, or all tasks but daemon tasks are over.
+    /// Returns whether the outcome is fixed: the root failed, or all tasks except daemon tasks are
+    /// finished.
     pub fn is_decided(&self) -> bool {
         let is_over = |task: &TaskSeen| task.is_daemon || task.state != Seen::Going;
         self.has_failed() || (!self.all.is_empty() && self.all.values().all(|task| is_over(task)))
     }
 
-    /// Whether the root failed, and so the run.
+    /// Returns whether the root failed, and with it the run.
     pub fn has_failed(&self) -> bool {
         let is_failed = self.all.get(&1).is_some_and(|root| root.state == Seen::Failed);
         is_failed && self.rules >= 2
     }
 
-    /// Calls that wait, of all tasks, with the number of their record.
+    /// Returns the waiting calls of all tasks, as task, record and call.
     pub fn waits(&self) -> impl Iterator<Item = (u64, u64, &Waiting)> {
         self.all.iter().flat_map(|(tid, task)| {
             task.waits.iter().map(|(record, waiting)| (*tid, *record, waiting))
         })
     }
 
-    /// Effects that a fork needs and may not do.
+    /// Returns the names of steps that a fork needs and is not allowed to do.
     pub fn refused(&self) -> BTreeSet<&str> {
         let waits = self.waits().filter(|(.., waiting)| {
             !waiting.maybe_over && waiting.step.as_ref().is_some_and(|step| step.is_refused)
@@ -327,7 +330,7 @@ impl Tasks {
     }
 
     fn task(&mut self, tid: u64) -> &mut TaskSeen {
-        // Mostly it is the same one again.
+        // Usually it is the same task again.
         if self.touched.last() != Some(&tid) {
             self.touched.push(tid);
         }
@@ -336,13 +339,14 @@ impl Tasks {
         Arc::make_mut(task)
     }
 
-    /// A task that does something has what it waited for, or took it back, or waits for several things at once.
-    /// Only the world's answers are written down.
+    /// Handles a record which shows that a task was active: it has the answers it waited for, does
+    /// not wait any longer, or waits for several things at once. The log only records answers from
+    /// the outside world.
     fn acted(&mut self, tid: u64) {
         let task = self.task(tid);
         task.has_run = true;
         task.waits.retain(|_, waiting| is_answered_in_log(&waiting.call));
-        // A question that is taken back has a line of its own.
+        // Withdrawing a question has a record of its own.
         let may_be_over = task.waits.values_mut().filter(|waiting| waiting.call != "approve");
         may_be_over.for_each(|waiting| waiting.maybe_over = true);
     }
@@ -375,7 +379,8 @@ impl Tasks {
         }
         let step = (call == "effect").then(|| {
             let json: Value = made.about.map_or(Value::Null, |Json(about)| json_value(about));
-            // What a step is about has a kind or an input; a message to another run has a receiver.
+            // The `about` field of a step has a kind or an input; that of a message to another run
+            // has a receiver.
             if let Some(to) = json["to"].as_str() {
                 about = About::Receiver(to.to_owned());
             }
@@ -404,7 +409,7 @@ impl Tasks {
         self.check(tid, line.seq);
     }
 
-    /// Keeps count of what is made.
+    /// Counts the objects that calls create.
     fn number(&mut self, call: &str, about: &About) {
         let Some(next) = self.next_object.as_mut().filter(|_| call.starts_with("create_")) else {
             return;
@@ -422,7 +427,7 @@ impl Tasks {
     fn answered(&mut self, tid: u64, of: u64) {
         let task = self.task(tid);
         task.waits.remove(&of);
-        // What it waits for besides, it still waits for.
+        // It may still wait for other things.
         task.has_run = true;
     }
 
@@ -473,7 +478,7 @@ impl Tasks {
         self.let_go(Target::Task(tid));
     }
 
-    /// A message goes to the call that has waited longest for one of its name.
+    /// Passes a message to the call that has waited longest for one with its name.
     fn take_message(&mut self, name: &str) {
         let Some(count) = self.inbox.get_mut(name) else { return };
         let Some(receivers) = self.receivers.get_mut(name) else { return };
@@ -493,14 +498,14 @@ impl Tasks {
         }
     }
 
-    /// A task is over or a promise settled: looks at those who wait for it.
+    /// Checks the calls that wait for a task or promise which has finished.
     fn let_go(&mut self, target: Target) {
         for (tid, record) in self.waiters.remove(&target).unwrap_or_default() {
             self.check(tid, record);
         }
     }
 
-    /// Ends a wait if what it is for has come.
+    /// Ends a wait if its condition is met.
     fn check(&mut self, tid: u64, record: u64) {
         let Some(waiting) = self.all.get(&tid).and_then(|task| task.waits.get(&record)) else {
             return;
@@ -510,7 +515,8 @@ impl Tasks {
             Target::Object(id) => self.settled.contains(id),
         };
         let targets = waiting.targets();
-        // Whoever is over stays so: with ten thousand, each is looked at once.
+        // A finished target stays finished, so each is checked only once, even if there are ten
+        // thousand.
         let passed = targets.iter().skip(waiting.passed).take_while(|target| is_over(target));
         let passed = waiting.passed + passed.count();
         let done = match waiting.call.as_str() {
@@ -527,7 +533,7 @@ impl Tasks {
 }
 
 impl Tasks {
-    /// Reads the errors that are in blobs. Their texts are cut.
+    /// Reads the errors that are in blobs, and cuts their texts.
     pub fn read_long_errors(&mut self, read_blob: impl Fn(BlobHash) -> Result<Vec<u8>, LogError>) {
         for task in self.all.values_mut().filter(|task| task.has_long_error()) {
             let error = &mut Arc::make_mut(task).error;
@@ -545,7 +551,7 @@ impl TaskSeen {
     }
 }
 
-/// A value as the line has it; of a blob only the name.
+/// Returns a value in the form of its line; for a blob, only the reference.
 fn inline(value: &Recorded<'_>) -> Value {
     match value.payload() {
         Some(Payload::Json(json)) => plain(json_value(json)),
@@ -553,13 +559,13 @@ fn inline(value: &Recorded<'_>) -> Value {
     }
 }
 
-/// The way to where an error of the log was raised, if it has that.
+/// Returns the stack trace of an error of the log, if it has one.
 pub fn trace_lines(error: &Value) -> Vec<String> {
     let lines = error["trace"]["lines"].as_array().into_iter().flatten();
     lines.filter_map(|line| line.as_str().map(str::to_owned)).collect()
 }
 
-/// An error of the log in words.
+/// Formats an error of the log as text.
 pub fn error_text(error: &Value) -> String {
     if let Some((hash, len)) = blob_of(error) {
         return format!("an error of {len} bytes; `tiffany show --blob {hash}` prints it");
@@ -577,7 +583,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_an_older_log_has_no_trace_and_one_without_is_written_as_before() {
+    fn errors_of_older_logs_have_no_trace_and_are_written_without_one() {
         let old = r#"{"kind":"Failed","message":"no tea","task":null,"call":null,"within":[],"through":[]}"#;
         let read: TaskError = serde_json::from_str(old).unwrap();
         assert_eq!(read.trace(), None);

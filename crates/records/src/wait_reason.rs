@@ -1,5 +1,5 @@
-//! A call without an answer: what it is, what it waits for, and in words. It is made from one record and knows no
-//! other.
+//! A call without an answer: its kind, what it waits for, and a description. It is made from a
+//! single record.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,24 +29,24 @@ pub struct Waiting {
     pub call: String,
     /// Its name, if it has one.
     pub name: Option<String>,
-    /// What it is about.
+    /// What the call refers to.
     pub about: About,
-    /// The line of code.
+    /// The source line.
     pub at: String,
     /// When it was made.
     pub since: String,
-    /// The task has done something since: it may have taken this back.
+    /// Whether the task has been active since, and so may not wait for the answer any longer.
     pub maybe_over: bool,
-    /// Where its step stands, if it is one.
+    /// The state of the step, if it is one.
     pub step: Option<StepSeen>,
-    /// Of what it waits for together, so many are over, from the first on.
+    /// The number of finished targets at the beginning of the list of what it waits for.
     pub passed: usize,
 }
 
-/// What a call is about.
+/// What a call refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum About {
-    /// Nothing that the record names.
+    /// The record doesn't name anything.
     Nothing,
     /// A task.
     Task(u64),
@@ -62,13 +62,13 @@ pub enum About {
     Key(String),
     /// Something with a UUID, such as another run.
     Uuid(String),
-    /// A question to a person, and until when it waits.
+    /// A question to a person, and when it times out.
     Question(String, Option<String>),
     /// The run that a message is sent to.
     Receiver(String),
 }
 
-/// Where a step stands.
+/// The state of a step.
 #[derive(Clone, Debug)]
 pub struct StepSeen {
     /// The kind of the step.
@@ -79,22 +79,22 @@ pub struct StepSeen {
     pub is_open: bool,
     /// When the next attempt is due.
     pub retry_at: Option<String>,
-    /// A fork may not do it.
+    /// Whether the run is a fork that is not allowed to do the step.
     pub is_refused: bool,
 }
 
 impl Waiting {
-    /// The call in words.
+    /// Describes the call.
     pub fn what(&self) -> String {
         self.words(None)
     }
 
-    /// The same at a moment: how long it goes on, instead of until when.
+    /// Describes the call, with the remaining time at `now` instead of the end of the wait.
     pub fn what_at(&self, now: Time) -> String {
         self.words(Some(now))
     }
 
-    /// Until when it waits, if it is known.
+    /// Returns when the wait ends, if that is known.
     pub fn until(&self) -> Option<&str> {
         match (&self.about, &self.step) {
             (About::Until(time) | About::Question(_, Some(time)), _) => Some(time),
@@ -153,7 +153,7 @@ impl Waiting {
         format!("{call}{about}{}", self.step.as_ref().map(|s| s.what(now)).unwrap_or_default())
     }
 
-    /// The tasks and promises it waits for.
+    /// Returns the tasks and promises that it waits for.
     pub fn targets(&self) -> Cow<'_, [Target]> {
         match (&self.about, self.call.as_str()) {
             (About::Task(tid), "wait" | "wait_task") => vec![Target::Task(*tid)].into(),
@@ -190,24 +190,24 @@ impl StepSeen {
         }
     }
 
-    /// Whether nobody could know what became of it, if its process is gone.
+    /// Returns whether the outcome of the step would be unknown if its process ended.
     pub fn would_be_in_doubt(&self) -> bool {
         self.kind == "at_most_once" && self.is_open
     }
 }
 
-/// So many of those that are waited for at once are named: there may be any number of them.
+/// The number of targets that are named, because a call can wait for any number of them.
 const NAMED: usize = 8;
 
-/// A moment to the second, of which whoever shows it elsewhere knows the time zone.
+/// Formats a timestamp to the second, in UTC.
 fn clock(ts: &str) -> String {
     format!("{}Z", to_the_second(ts))
 }
 
-/// What is left of a time that is over.
+/// The text for a wait that is due.
 const NOTHING: &str = "0.0 s";
 
-/// How long it is until a moment, for people: `3.2 s`, `4m05s`.
+/// Formats the time until a moment: `3.2 s`, `4m05s`.
 fn left(until: &str, now: Time) -> Option<String> {
     let until = Time::from_nanos(Stamp::parse(until)?.unix_nanos());
     let left = until.saturating_since(now);
@@ -217,7 +217,7 @@ fn left(until: &str, now: Time) -> Option<String> {
     })
 }
 
-/// A length of time for people, in two units at most: `1m05s`.
+/// Formats a duration with at most two units: `1m05s`.
 pub fn age(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -227,7 +227,7 @@ pub fn age(seconds: u64) -> String {
     }
 }
 
-/// Whether the log has a record for the answer to a call with this tag.
+/// Returns whether the log has a record for the answer to a call with this tag.
 pub fn is_answered_in_log(call: &str) -> bool {
     matches!(
         call,
@@ -235,7 +235,7 @@ pub fn is_answered_in_log(call: &str) -> bool {
     )
 }
 
-/// Whether a call with this tag can wait.
+/// Returns whether a call with this tag can wait.
 pub fn may_wait(call: &str) -> bool {
     use CallKind::*;
     let kind = CallKind::parse(call);
@@ -257,12 +257,12 @@ pub fn may_wait(call: &str) -> bool {
         })
 }
 
-/// What a call is about.
+/// Returns what a call refers to.
 pub fn about(call: &TaskYield<'_>) -> About {
     if call.call.is_some_and(|tag| tag == *"approve") {
         return About::Question(question(call).0, call.time.map(|time| time.owned()));
     }
-    // The order is that of their meaning.
+    // Earlier fields take precedence over later ones.
     if let Some(task) = call.task {
         About::Task(task)
     } else if let Some(object) = call.object {
@@ -280,7 +280,7 @@ pub fn about(call: &TaskYield<'_>) -> About {
     }
 }
 
-/// Tasks and promises that are waited for together.
+/// Parses the tasks and promises that a call waits for together.
 fn items(json: &str) -> Arc<[Target]> {
     let items: Vec<Value> = serde_json::from_str(json).unwrap_or_default();
     let item = |item: &Value| match (item["task"].as_u64(), item["object"].as_u64()) {
@@ -291,7 +291,7 @@ fn items(json: &str) -> Arc<[Target]> {
     items.iter().filter_map(item).collect()
 }
 
-/// The question and the choices of a call that asks a person.
+/// Returns the question and the choices of a call that asks a person.
 pub fn question(call: &TaskYield<'_>) -> (String, Vec<String>) {
     let about: Value = call.about.map_or(Value::Null, |Json(about)| json_value(about));
     let choices = about["choices"].as_array().into_iter().flatten();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_told_to_the_second_and_a_wait_by_how_long_it_goes_on() {
+    fn times_are_shown_to_the_second_and_waits_by_their_remaining_time() {
         const UNTIL: &str = "2026-11-05T09:41:03.250000001Z";
         let now = |text: &str| Time::from_nanos(Stamp::parse(text).unwrap().unix_nanos());
         let sleep = waiting("sleep", About::Until(UNTIL.into()));

@@ -1,4 +1,4 @@
-//! A record in a few words, and the parts of it that both `diff` and `export` read.
+//! Short descriptions of records, and the parts of records that both `diff` and `export` read.
 
 use std::fmt;
 
@@ -11,17 +11,18 @@ use crate::record::Record;
 use crate::record::owned;
 use tiffany_log::{BlobForm, LogError, Payload, View, to_the_second};
 
-/// Whether a record is a call that concerns the world: those are matched, the others follow from them.
+/// Returns whether a record is a call to the outside world. Only these are compared between runs,
+/// because the others follow from them.
 pub(super) fn is_outward(record: &Record<'_>) -> bool {
     match record {
         Record::TaskSpawn(_) => true,
-        // A call that this version does not know is taken for one.
+        // A call that this version does not know counts as one.
         Record::TaskYield(call) => call.kind().is_none_or(CallKind::is_outward),
         _ => false,
     }
 }
 
-/// What a record says, without its moment and its task. `kind` is the name of its type.
+/// Describes a record without its time and task. `kind` is the name of its type.
 pub(super) fn describe(kind: &str, record: &Record<'_>) -> String {
     let of = record.of().map_or_else(String::new, |of| format!(" of record {of}"));
     let set = if record.change().is_some() { ", changed in the fork" } else { "" };
@@ -70,17 +71,17 @@ pub(super) fn describe(kind: &str, record: &Record<'_>) -> String {
     }
 }
 
-/// An answer that was given to a fork in place of its parent's.
+/// An answer that replaced the parent's in a fork.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedAnswer {
-    /// When it was changed; unknown in logs of earlier versions.
+    /// When it was changed; `None` in logs of earlier versions.
     pub when: Option<String>,
-    /// Who changed it, if that is known.
+    /// The person who changed it, if known.
     pub by: Option<String>,
 }
 
 impl ChangedAnswer {
-    /// The change that this record has; `None` if its answer is the one that the run was given.
+    /// Returns the change in this record; `None` if the answer is the original one.
     pub fn of(record: &Record<'_>) -> Option<ChangedAnswer> {
         let (when, by) = record.change()?;
         Some(ChangedAnswer { when: when.map(|text| text.owned()), by: by.map(|text| text.owned()) })
@@ -100,14 +101,15 @@ impl fmt::Display for ChangedAnswer {
     }
 }
 
-/// A field with its blob read, if it is in one, and unwrapped. Bytes stay as the log has them.
+/// Returns the value of a field, unwrapped, and read from its blob if it is in one. Bytes stay
+/// encoded as in the log.
 pub(super) fn resolve(view: &View, json: &str) -> Result<Value, LogError> {
     match Payload::parse(json) {
         Some(Payload::Blob { hash, form, .. }) => {
             let bytes = view.blob(hash)?;
             Ok(match form {
                 BlobForm::Json => plain(json_value(&String::from_utf8_lossy(&bytes))),
-                // As one names it who has its bytes.
+                // Bytes are represented by their hash and length.
                 _ => serde_json::json!({ "$bytes_of": hash.to_string(), "len": bytes.len() }),
             })
         }
@@ -115,12 +117,13 @@ pub(super) fn resolve(view: &View, json: &str) -> Result<Value, LogError> {
     }
 }
 
-/// The JSON of a log as a value; text where it is no JSON.
+/// Parses JSON of a log; text that is not JSON becomes a string.
 pub fn json_value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-/// A value without what it was wrapped in: because its first name begins with `$`, and because it came from outside the program.
+/// Unwraps a value that was wrapped because its first name begins with `$`, or because it came from
+/// outside the program.
 pub(super) fn plain(mut value: Value) -> Value {
     for mark in ["$json", "$plain"] {
         value = match value {
@@ -133,7 +136,7 @@ pub(super) fn plain(mut value: Value) -> Value {
     value
 }
 
-/// Whether something failed there.
+/// Returns whether the record reports a failure.
 pub fn has_failed(record: &Record<'_>) -> bool {
     match record {
         Record::TaskAbort(_) => true,

@@ -88,7 +88,9 @@ impl RuntimeHandle {
         self.hub.clone()
     }
 
-    /// Tells when there is more in the file of a durable run, for who reads it by a [`Follower`](tiffany_log::Follower). Make it before the first look, so that nothing is missed in between.
+    /// Reports when there is more in the file of a durable run, for code that reads it with a
+    /// [`Follower`](tiffany_log::Follower). Create it before the first read, so that nothing is
+    /// missed in between.
     pub fn growth(&self, run: Uuid) -> Growth {
         self.inbox.followers.follow(run)
     }
@@ -113,8 +115,9 @@ impl RuntimeHandle {
         self.inbox.send(LoopMessage::Cancel(run));
     }
 
-    /// Settles a promise of a durable run by its UUID, with a value that can be written down or with an error, and
-    /// waits until that is safe in the log. The runtime must be driven on another thread meanwhile.
+    /// Settles a promise of a durable run by its UUID, with a serializable value or an error, and
+    /// waits until that is durable in the log. The runtime must be driven on another thread
+    /// meanwhile.
     pub fn settle_durable(
         &self,
         uuid: Uuid,
@@ -187,8 +190,8 @@ impl RuntimeHandle {
 }
 
 impl RuntimeHandle {
-    /// What the runtime has counted and measured so far. The loop is asked how it stands, and if it does not answer soon, what it said last is told:
-    /// `tiffany_metrics_age_seconds` says how old that is.
+    /// Returns the metrics of the runtime. If the loop does not report its own figures in time, its
+    /// last report is used: `tiffany_metrics_age_seconds` is the age of that report.
     ///
     /// ```
     /// use tiffany::Runtime;
@@ -204,7 +207,7 @@ impl RuntimeHandle {
         read_metrics(self.inbox())
     }
 
-    /// Adds metrics of one's own to those of the runtime.
+    /// Adds your own metrics to those of the runtime.
     ///
     /// ```
     /// use std::sync::Arc;

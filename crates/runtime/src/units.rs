@@ -54,7 +54,7 @@ pub fn moment(text: &str) -> Result<Time, String> {
     };
     parse_moment(text)
         .or_else(ago)
-        .ok_or_else(|| "it takes a moment in UTC, such as 2026-11-05T09:41:00Z, or how long ago: 15m, 12h or 30d".into())
+        .ok_or_else(|| "it takes a moment in UTC, such as 2026-11-05T09:41:00Z, or an age, such as 15m, 12h or 30d".into())
 }
 
 /// Parses a size: `500kB`, `20MB` or `1GB`.

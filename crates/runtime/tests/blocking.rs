@@ -116,5 +116,5 @@ fn a_pool_that_gets_no_thread_backs_off() {
     let waits = printed.lines().find_map(|line| line.strip_prefix("waits ")?.parse::<u64>().ok());
     // Every 5 ms would be 200.
     assert!(waits.unwrap() < 60, "{printed}");
-    assert_eq!(told.matches("the system gives no more threads").count(), 1, "{told}");
+    assert_eq!(told.matches("the system starts no more threads").count(), 1, "{told}");
 }

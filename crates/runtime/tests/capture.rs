@@ -163,7 +163,7 @@ fn a_program_that_does_something_else_is_told_where() {
     let other_end = async |text: String| echo(text).await.map(|said| said + "!");
     let error = replay_log(Runtime::builder().register("echo", other_end), &file).unwrap_err();
     assert!(
-        error.to_string().contains(r#"the value "tea!", and came to the value "tea""#),
+        error.to_string().contains(r#"the value "tea!", and ended with the value "tea""#),
         "{error}"
     );
     let error = replay_log(Runtime::builder().register("tea", echo), &file).unwrap_err();
@@ -349,9 +349,9 @@ fn files_that_are_no_fixture_are_refused() {
     let file = kept(&dir, &taken(&dir, run, &[]).unwrap());
     let text = std::fs::read_to_string(&file).unwrap();
     for (changed, code, words) in [
-        (String::new(), "TFY0059", "is no log of a run"),
-        ("tea\n".into(), "TFY0059", "is no log of a run"),
-        (text.replacen("\"tea\"", "\"tee\"", 2), "TFY0059", "is no log of a run"),
+        (String::new(), "TFY0059", "is not the log of a run"),
+        ("tea\n".into(), "TFY0059", "is not the log of a run"),
+        (text.replacen("\"tea\"", "\"tee\"", 2), "TFY0059", "is not the log of a run"),
         (text.replace(r#""value":"tea""#, r#""value":"tee""#), "TFY0107", "checksum"),
         (text[..text.len() - 9].into(), "TFY0107", "cut off"),
     ] {

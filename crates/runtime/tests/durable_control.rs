@@ -543,7 +543,7 @@ fn an_answer_that_comes_after_the_end_of_its_run_is_ignored() {
     runtime.wait_for(&other).unwrap_err();
     let mut control = runtime.handle().control();
     let late = beside(&mut runtime, move || control.settle(promise, &"late").unwrap_err());
-    assert!(late.to_string().contains("is over, and nobody waits for it any more"), "{late}");
+    assert!(late.to_string().contains("is finished, and no task waits for it any more"), "{late}");
 }
 
 /// An input that is not as it was described is refused to others before a run begins; the program itself gives what it likes.

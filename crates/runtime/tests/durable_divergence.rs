@@ -133,7 +133,7 @@ fn six_edits_have_six_causes() {
         "calls changed places",
         "a call was removed",
         "a call was added",
-        "what the call is given changed",
+        "the input of the call changed",
         "the code is not the same twice: it asks the time, a random source or the environment directly",
     ];
     for ((cause, text), expected) in causes.iter().zip(expected) {

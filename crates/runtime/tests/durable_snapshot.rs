@@ -291,6 +291,30 @@ fn a_run_whose_generation_began_in_a_sleep_is_resumed() {
     }
 }
 
+/// The clock of a fork begins with that of its generation, and not with the moment of the fork.
+#[test]
+fn a_fork_sleeps_again_what_its_generation_slept() {
+    let mut sleeps = 0;
+    for every in 4..10 {
+        let dir = Dir::new();
+        let shifts = |_: ()| Shifts { worked: 0, sleeps: false };
+        let builder = dir.builder().snapshot_every(every);
+        let mut runtime = builder.register_agent("shifts", shifts).build().unwrap();
+        let run = runtime.submit::<u32>("shifts", "a", &()).unwrap();
+        assert_eq!(runtime.wait_for(&run).unwrap(), 6);
+        let log = lines(&dir);
+        let is_last = |line: &&Value| line["type"] == "EffectResult";
+        let Some(at) = log.iter().rev().find(is_last).and_then(|line| line["seq"].as_u64()) else {
+            continue;
+        };
+        let before = log.iter().take(at as usize).filter(|line| line["call"] == "sleep");
+        sleeps += before.count();
+        let fork = runtime.fork(&run, at, Fork::new().set_reply(&5).unwrap()).unwrap();
+        assert_eq!(runtime.wait_for(&fork).unwrap(), 6, "every {every}, record {at}");
+    }
+    assert!(sleeps > 0, "no generation slept before it was forked");
+}
+
 #[test]
 fn a_step_under_way_keeps_its_key_and_its_attempts() {
     let dir = Dir::new();
@@ -401,7 +425,7 @@ fn what_cannot_be_written_down_is_told() {
         panic!("it was written down")
     };
     assert_eq!(error.kind(), ErrorKind::NoSnapshot);
-    assert!(error.message().contains("no state machine"), "{error}");
+    assert!(error.message().contains("not a serializable state machine"), "{error}");
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn one_question_has_four_answers() {
     let outcome = ten_times(|_| custom_call::main_task(say));
     assert!(outcome.result.is_ok());
     let expected = [
-        "nobody       ✗ nobody answers the call `search` [TFY0018]",
+        "nobody       ✗ no handler answers the call `search` [TFY0018]",
         "index        ✓ a runtime for coroutines",
         "house rules  ✗ handler `search` refused: searching \"tiffany\" is not allowed here [TFY0019]",
         "in french    ✓ un runtime pour coroutines",

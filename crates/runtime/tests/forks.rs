@@ -210,7 +210,7 @@ fn a_fork_without_a_change_is_answered_by_its_parent_wherever_it_begins() {
     }
     let (why, message) = kind(runtime.fork(&run, records.len() as u64, Fork::new()));
     assert_eq!(why, ErrorKind::NotForkable);
-    assert!(message.contains("it was over there"), "{message}");
+    assert!(message.contains("the run was finished there"), "{message}");
     assert_eq!(lines(&dir, &run), records, "the parent is as it was");
 }
 
@@ -252,7 +252,7 @@ fn another_answer_takes_another_way_which_is_refused_until_it_is_allowed() {
     assert_eq!(done(&run), ["fare", "book", "mail"]);
     assert_eq!(runtime.wait_for(&run).unwrap(), value);
     assert_eq!(kind(runtime.fork(&run, at, dear().id("dear"))).0, ErrorKind::OtherRun);
-    assert!(kind(runtime.allow(&run, ["*"])).1.contains("over"));
+    assert!(kind(runtime.allow(&run, ["*"])).1.contains("is finished"));
 }
 
 #[test]
@@ -546,7 +546,7 @@ fn what_cannot_be_forked_is_told() {
     let nobody = tiffany::binding::durable_run::<u32>(Uuid(7));
     assert_eq!(kind(runtime.fork(&nobody, 1, Fork::new())).0, ErrorKind::NoSuchRun);
     let live = runtime.submit::<u32>("slow", "slow", &1).unwrap();
-    assert!(kind(runtime.allow(&live, ["add"])).1.contains("is no fork"));
+    assert!(kind(runtime.allow(&live, ["add"])).1.contains("is not a fork"));
 }
 
 #[test]

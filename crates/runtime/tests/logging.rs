@@ -177,7 +177,7 @@ fn a_durable_run_is_named_in_every_line_that_it_its_tasks_and_its_steps_write() 
     assert_eq!(of(&first, "attempt completed").len(), 1);
 
     let then = logged(Level::INFO, || drop(open()));
-    let back = of(&then, "run brought back");
+    let back = of(&then, "run resumed");
     assert_eq!(back.len(), 1, "{then:?}");
     assert_eq!(back[0]["fields"]["task_id"], uuid.as_str());
     assert_eq!(of(&then, "log opened")[0]["fields"]["live"], 1);

@@ -1,4 +1,5 @@
-//! Generated workflows, crashed at drawn places, for as long as one likes: `cargo xtask sim --seconds 60 --seed 7`.
+//! Crashes generated workflows at random places for any length of time:
+//! `cargo xtask sim --seconds 60 --seed 7`.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 use tiffany_sim::Plan;
 use tiffany_sim::programs::{Mood, crashes};
 
-/// How many disasters each program meets before the next one has its turn.
+/// The number of disasters per program.
 const DISASTERS: usize = 60;
 
 fn main() -> ExitCode {
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
     let (mut programs, mut simulations, mut disturbed) = (0u64, 0, 0);
     let mut next = only.as_ref().map_or(seed, |plan| plan.seed);
     while began.elapsed() < Duration::from_secs(seconds) {
-        // The mood is the seed's, so that the seed alone repeats it.
+        // The seed determines the mood, so that the seed alone repeats the check.
         let mood = if next % 2 == 0 { Mood::Steady } else { Mood::Wild };
         let mut check = crashes(next / 2, 1 + next % 4, mood).seeds(next..next + 1);
         check = match &only {

@@ -1,61 +1,61 @@
-//! Mistakes that can be switched on in a copy of the runtime and its log, to show that the tests notice them. The product
-//! has nothing of this: `edits.txt` puts the switches into the copy.
+//! Mistakes that can be switched on in a copy of the runtime and its log, to show that the tests
+//! detect them. The product contains none of this: `edits.txt` inserts the switches into the copy.
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// The log says that a batch is durable before it writes it.
+    /// The log reports a batch as durable before writing it.
     NoticeBeforeCommit,
-    /// A step begins before the log has that it does.
+    /// A step begins before its start is durable.
     EffectBeforeCommit,
-    /// A promise is handed out before the log has it.
+    /// A promise is published before it is durable.
     PromiseBeforeCommit,
-    /// Who submits, sends or settles is answered before the log has it.
+    /// Requests to submit, send or settle are answered before they are durable.
     AnswerBeforeCommit,
-    /// An outcome is told before the log has it.
+    /// An outcome is reported before it is durable.
     OutcomeBeforeCommit,
-    /// The result of a step is not written down.
+    /// The result of a step is not recorded.
     ResultNotRecorded,
-    /// The start of an attempt is not written down.
+    /// The start of an attempt is not recorded.
     AttemptNotRecorded,
-    /// A failed attempt is not written down.
+    /// A failed attempt is not recorded.
     FailureNotRecorded,
-    /// A message is not written down.
+    /// A message is not recorded.
     MessageNotRecorded,
-    /// What settled a promise is not written down.
+    /// The settlement of a promise is not recorded.
     SettlementNotRecorded,
-    /// A promise that is settled is settled again.
+    /// A settled promise can be settled again.
     SettledTwice,
-    /// After a restart nobody knows that a promise was settled.
+    /// A restart forgets that a promise was settled.
     SettlementForgotten,
-    /// A step that is at most once and in doubt is done again.
+    /// An at-most-once step in doubt is repeated.
     DoubtIgnored,
-    /// Attempts are numbered from 1 again after a restart.
+    /// A restart numbers attempts from 1 again.
     AttemptsForgotten,
-    /// Failures are counted from 0 again after a restart.
+    /// A restart counts failures from 0 again.
     FailuresForgotten,
-    /// A step has another key after a restart.
+    /// A restart changes the key of a step.
     KeyChanges,
-    /// A resumed run draws other random numbers.
+    /// A resumed run draws different random numbers.
     SeedForgotten,
-    /// A result that is written down is asked for again.
+    /// A step whose result is recorded is performed again.
     ResultForgotten,
-    /// A resumed run writes its end once more.
+    /// A resumed run records its end again.
     EndWrittenTwice,
-    /// The index counts on files before they are synced.
+    /// The index relies on files before they are synced.
     IndexBeforeFiles,
-    /// Segments are used again before what is in them is safe elsewhere.
+    /// Segments are reused before their blocks are durable elsewhere.
     ReleaseBeforeCheckpoint,
-    /// A new index has its name before its content.
+    /// A new index gets its name before its contents are durable.
     IndexNamedFirst,
-    /// A new segment has its name before its content.
+    /// A new segment gets its name before its contents are durable.
     SegmentNamedFirst,
-    /// Blocks are taken for good without their checksums.
+    /// Blocks are accepted without checking their checksums.
     ChecksumIgnored,
 }
 
 impl Mutation {
-    /// All of them.
+    /// All mistakes.
     pub const ALL: &[Mutation] = &[
         Mutation::NoticeBeforeCommit,
         Mutation::EffectBeforeCommit,
@@ -83,12 +83,12 @@ impl Mutation {
         Mutation::ChecksumIgnored,
     ];
 
-    /// Whether it is in force on this thread.
+    /// Returns whether the mistake is switched on for this thread.
     pub fn is_on(self) -> bool {
         ACTIVE.get() == Some(self)
     }
 
-    /// Does something with this mistake in force, on this thread.
+    /// Calls a function with this mistake switched on for this thread.
     pub fn during<T>(self, act: impl FnOnce() -> T) -> T {
         struct Off;
         impl Drop for Off {

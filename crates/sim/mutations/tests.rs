@@ -1,5 +1,5 @@
-//! The test of the tests: each mistake that can be put into the runtime, into its log or into the disk is noticed, by the
-//! workflow that is named here or by generated ones.
+//! Tests of the tests: each mistake that can be put into the runtime, its log or the disk is
+//! detected, by the workflow that is named here or by generated ones.
 
 mod kit;
 
@@ -12,7 +12,7 @@ use tiffany::wal::sim::{Part, SimDisk};
 use tiffany_sim::programs::{Mood, crashes};
 use tiffany_sim::{Failure, Report};
 
-/// What somebody noticed, in a line. A panic is noticed too.
+/// Runs a check, and returns the first line of what it detected. A panic counts.
 fn noticed(check: impl Fn() -> Result<Report, Failure>) -> Option<String> {
     match catch_unwind(AssertUnwindSafe(check)) {
         Ok(Ok(_)) => None,
@@ -21,7 +21,7 @@ fn noticed(check: impl Fn() -> Result<Report, Failure>) -> Option<String> {
     }
 }
 
-/// Whether a workflow notices what is wrong.
+/// Runs the workflow with this name, and returns what it detected.
 fn by_workflow(name: &str) -> Option<String> {
     if name == "programs" {
         return by_programs(|_| {});
@@ -31,7 +31,7 @@ fn by_workflow(name: &str) -> Option<String> {
     all.into_iter().find_map(|written| noticed(|| check(written, 60)))
 }
 
-/// Whether a generated workflow does, on a disk like this.
+/// Runs generated workflows on a disk that was prepared like this, and returns what they detected.
 fn by_programs(prepare: impl Fn(&SimDisk) + Clone + 'static) -> Option<String> {
     (0..20).find_map(|seed| {
         [Mood::Steady, Mood::Wild].into_iter().find_map(|mood| {
@@ -41,7 +41,7 @@ fn by_programs(prepare: impl Fn(&SimDisk) + Clone + 'static) -> Option<String> {
     })
 }
 
-/// Who notices which mistake.
+/// The workflow that detects each mistake.
 const NOTICED_BY: &[(Mutation, &str)] = &[
     (Mutation::NoticeBeforeCommit, "talk"),
     (Mutation::EffectBeforeCommit, "steps"),
@@ -70,12 +70,12 @@ const NOTICED_BY: &[(Mutation, &str)] = &[
 ];
 
 #[test]
-fn every_mistake_has_somebody_who_notices() {
+fn every_mistake_has_a_workflow_that_detects_it() {
     let named: Vec<Mutation> = NOTICED_BY.iter().map(|(mutation, _)| *mutation).collect();
     assert_eq!(named, Mutation::ALL);
 }
 
-/// A part of them, so that no test takes long.
+/// Tests a sixth of the mistakes, so that no test takes long.
 fn part(which: usize) {
     std::panic::set_hook(Box::new(|_| {}));
     let part = NOTICED_BY.iter().enumerate().filter(|(at, _)| at % 6 == which);

@@ -1,4 +1,4 @@
-//! The check itself: a workflow undisturbed, and then with a disaster at every place where one can be.
+//! Runs a workflow undisturbed, and then with a disaster at every place where one is possible.
 
 use std::any::TypeId;
 use std::fmt::{self, Display};
@@ -26,23 +26,23 @@ use crate::verdict::{Sameness, check_ledger, judge};
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 
-/// What can be seen of one simulation when it is over, for [`Crashes::holds`].
+/// The state at the end of one simulation, for [`Crashes::holds`].
 pub struct Seen<'a> {
     story: &'a Story,
 }
 
 impl Seen<'_> {
-    /// What came of a run: its value, or its error as text.
+    /// Returns the outcome of a run: its value, or its error as text.
     pub fn outcome(&self, id: &str) -> Option<&Result<Value, String>> {
         self.story.outcomes.get(id)
     }
 
-    /// All attempts at steps, in the order in which they were begun, through all lives.
+    /// Returns all attempts at steps in the order in which they began, through all lives.
     pub fn ledger(&self) -> &[Entry] {
         &self.story.ledger
     }
 
-    /// How often the machine crashed.
+    /// Returns the number of crashes.
     pub fn crashes(&self) -> usize {
         self.story.crashes
     }
@@ -51,7 +51,7 @@ impl Seen<'_> {
 type SetUp<W> = Box<dyn Fn(&W, Builder) -> Builder>;
 type Holds<W> = Rc<dyn Fn(&W, &Seen<'_>) -> Result<(), String>>;
 
-/// Crashes a workflow everywhere. See the [crate's documentation](crate).
+/// A check that crashes a workflow everywhere. See the [crate's documentation](crate).
 pub struct Crashes<W = ()> {
     world: Box<dyn Fn() -> W>,
     set_up: Vec<SetUp<W>>,
@@ -87,8 +87,8 @@ impl Crashes<()> {
 }
 
 impl<W: 'static> Crashes<W> {
-    /// Begins with a world of one's own, which is made anew for each simulation and outlives the crashes in it: a bank, a
-    /// mailbox, whatever the steps act upon.
+    /// Begins a check with a world of its own: the state that its steps act upon, such as a bank or
+    /// a mailbox. A new world is made for each simulation, and survives the crashes in it.
     pub fn in_world(world: impl Fn() -> W + 'static) -> Crashes<W> {
         Crashes {
             world: Box::new(world),
@@ -109,19 +109,21 @@ impl<W: 'static> Crashes<W> {
         }
     }
 
-    /// Settings of the runtime: functions, queues, limits. This is called for each life of each machine.
+    /// Sets up the runtime: functions, queues, limits. The function is called for each life of each
+    /// machine.
     pub fn set_up(mut self, set_up: impl Fn(&W, Builder) -> Builder + 'static) -> Crashes<W> {
         self.set_up.push(Box::new(set_up));
         self
     }
 
-    /// Starts a run of a registered function under this id, beside the others.
+    /// Starts a run of a registered function with this id, in addition to the others.
     pub fn run(self, function: &str, id: &str, input: &impl Serialize) -> Crashes<W> {
         let act = Act::Submit { function: function.into(), input: json(input) };
         self.plan(Duration::ZERO, id, act)
     }
 
-    /// Sends a message to a run so long after the beginning. Messages of one name come in the order given here.
+    /// Sends a message to a run at this time after the beginning. Messages with one name are sent
+    /// in the order of these calls.
     pub fn send(
         self,
         after: Duration,
@@ -133,13 +135,14 @@ impl<W: 'static> Crashes<W> {
         self.plan(after, id, act)
     }
 
-    /// Cancels a run so long after the beginning. How far it comes until then depends on when things happen, so this
-    /// goes with [`may_differ`](Crashes::may_differ).
+    /// Cancels a run at this time after the beginning. How far the run gets until then depends on
+    /// timing, so this requires [`may_differ`](Crashes::may_differ).
     pub fn cancel(self, after: Duration, id: &str) -> Crashes<W> {
         self.plan(after, id, Act::Cancel)
     }
 
-    /// Settles external promises: each is shown when it is handed out, and settled with the answer some time later.
+    /// Settles external promises with the results of `answer`, which is called when a promise is
+    /// first seen. The promise is settled some time later.
     pub fn answer<T: Serialize>(
         mut self,
         answer: impl Fn(&Question) -> Result<T, String> + 'static,
@@ -149,7 +152,8 @@ impl<W: 'static> Crashes<W> {
         self
     }
 
-    /// Decides approvals: each is shown when it is open, and decided with the choice some time later; `None` leaves it open.
+    /// Decides approvals with the results of `decide`, which is called when a question is first
+    /// seen. It is decided some time later; `None` leaves it open.
     pub fn decide(
         mut self,
         decide: impl Fn(&OpenApproval) -> Option<String> + 'static,
@@ -158,7 +162,7 @@ impl<W: 'static> Crashes<W> {
         self
     }
 
-    /// Something that must hold at the end of every simulation, undisturbed or not.
+    /// Adds a condition that must hold at the end of every simulation, undisturbed or not.
     pub fn holds(
         mut self,
         holds: impl Fn(&W, &Seen<'_>) -> Result<(), String> + 'static,
@@ -167,56 +171,62 @@ impl<W: 'static> Crashes<W> {
         self
     }
 
-    /// The outcome depends on when things happen, as in a race between a step and a timer, so a crash may change it.
-    /// Outcome and log are then not compared with the undisturbed ones; say what must hold with [`holds`](Crashes::holds).
+    /// Allows outcomes that depend on timing, such as a race between a step and a timer, which a
+    /// crash can change. Outcome and log are then not compared with the undisturbed ones; use
+    /// [`holds`](Crashes::holds) to check what must be true.
     pub fn may_differ(mut self) -> Crashes<W> {
         self.sameness = Sameness::MayDiffer;
         self
     }
 
-    /// Which seeds; each makes another order of events. Three are tried unless more are wanted.
+    /// Sets the seeds, each of which causes another order of events. The default is three seeds.
     pub fn seeds(mut self, seeds: Range<u64>) -> Crashes<W> {
         self.seeds = seeds;
         self
     }
 
-    /// At most so many disasters for each seed, drawn from all there are.
+    /// Limits the number of disasters for each seed; they are drawn at random from all possible
+    /// ones.
     pub fn at_most(mut self, disasters: usize) -> Crashes<W> {
         self.at_most = Some(disasters);
         self
     }
 
-    /// Crashes only: no failing operations and no turned bits.
+    /// Restricts the disasters to crashes: no failing operations and no flipped bits.
     pub fn no_faults(mut self) -> Crashes<W> {
         self.faults = false;
         self
     }
 
-    /// How the log is kept. By default its segments and limits are small, so that it has to do everything.
+    /// Sets the log settings. By default, segments and limits are small, so that everything the log
+    /// can do happens.
     pub fn log(mut self, settings: Settings) -> Crashes<W> {
         self.log = settings;
         self
     }
 
-    /// How long the work of a step may take on the virtual clock, once to begin and once to be told.
+    /// Sets the longest time on the virtual clock that the work of a step takes, once before it
+    /// begins and once before its result is reported.
     pub fn work_takes(mut self, longest: Duration) -> Crashes<W> {
         self.longest_work = longest;
         self
     }
 
-    /// How long a commit may take on the virtual clock. By default that is the seed's: nothing, a little, or long.
+    /// Sets the longest time on the virtual clock that a commit takes. By default, the seed chooses
+    /// between none, a short and a long time.
     pub fn commits_take(mut self, longest: Duration) -> Crashes<W> {
         self.longest_commit = Some(longest);
         self
     }
 
-    /// Does something to each disk before it is used: lets it lie, for one.
+    /// Prepares each disk before it is used, for example to make it ignore syncs.
     pub fn disk(mut self, prepare: impl Fn(&SimDisk) + 'static) -> Crashes<W> {
         self.prepare_disk = Box::new(prepare);
         self
     }
 
-    /// Only this one, as a failure names it. The variable `TIFFANY_SIM` does the same.
+    /// Runs only this plan, as a failure reports it. The variable `TIFFANY_SIM` has the same
+    /// effect.
     pub fn only(mut self, plan: Plan) -> Crashes<W> {
         self.only = Some(plan);
         self
@@ -227,13 +237,13 @@ impl<W: 'static> Crashes<W> {
         self
     }
 
-    /// Checks everything, and panics with an account of the first thing that is wrong.
+    /// Runs the check. Panics with a description of the first problem.
     #[track_caller]
     pub fn check(self) -> Report {
         self.report().unwrap_or_else(|failure| panic!("{failure}"))
     }
 
-    /// The same without a panic.
+    /// Runs the check, and returns the first problem as an error.
     pub fn report(self) -> Result<Report, Failure> {
         let mut report = Report::default();
         if let Some(plan) = self.only.clone().or_else(plan_from_environment) {
@@ -304,7 +314,7 @@ impl<W: 'static> Crashes<W> {
         Ok(story)
     }
 
-    /// All plans of a seed, or as many as are wanted.
+    /// Returns all plans for a seed, or as many as requested.
     fn plans(&self, seed: u64, undisturbed: &Story) -> Vec<Plan> {
         let mut draw = Draw(seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
         let mut plans: Vec<Vec<Disaster>> = Vec::new();
@@ -321,13 +331,13 @@ impl<W: 'static> Crashes<W> {
                 plans.push(vec![Disaster::Effect { at, survivors }]);
             }
         }
-        // A world of one's own does not know what a log says that comes from nowhere, and runs that have messages
-        // from each other do not end at any place alone.
+        // A separate world would not match a log that it did not take part in, and runs that have
+        // exchanged messages don't end in the same place individually.
         let has_world = TypeId::of::<W>() != TypeId::of::<()>();
         let sent = |log: &RunLog| log.of_type("Message").any(|one| one.get("from").is_some());
         let is_apart = has_world || undisturbed.logs.runs.values().any(sent);
         for (run, log) in undisturbed.logs.runs.values().enumerate().filter(|_| !is_apart) {
-            // With one record gone everything up to the end is there.
+            // The last of these plans lacks only the final record.
             let first = log.beginning();
             plans.extend(
                 (first..log.lines.len()).map(|records| vec![Disaster::Cut { run, records }]),
@@ -347,7 +357,7 @@ impl<W: 'static> Crashes<W> {
         plans.into_iter().map(|disasters| Plan { seed, disasters }).collect()
     }
 
-    /// Some of them crash again while they are brought back.
+    /// Adds plans in which a second crash happens while the run is being resumed.
     fn second_crashes(&self, plans: &mut Vec<Vec<Disaster>>, draw: &mut Draw) {
         let more: Vec<Vec<Disaster>> = plans
             .iter()
@@ -372,7 +382,7 @@ impl<W: 'static> Crashes<W> {
     }
 }
 
-/// Operations that fail, and bits that turn over.
+/// Adds plans with failing operations and flipped bits.
 fn faults(plans: &mut Vec<Vec<Disaster>>, undisturbed: &Story, draw: &mut Draw) {
     for (at, operation) in undisturbed.operations.iter().enumerate() {
         let errors: &[i32] = match operation {
@@ -385,7 +395,8 @@ fn faults(plans: &mut Vec<Vec<Disaster>>, undisturbed: &Story, draw: &mut Draw) 
     }
 }
 
-/// Where a crash inside an operation can be: at its beginning, and inside and after a write.
+/// Returns where a crash in an operation can happen: at its beginning, and for a write, also within
+/// and after it.
 fn tears(operation: &Operation) -> Vec<usize> {
     let Operation::Write { len, .. } = operation else { return vec![0] };
     let mut tears = vec![0, 1, len / 3, 2 * len / 3, len.saturating_sub(1), *len];
@@ -393,7 +404,7 @@ fn tears(operation: &Operation) -> Vec<usize> {
     tears
 }
 
-/// A log that has to do everything it can within a short run.
+/// Returns settings with which the log has to do everything it can within a short run.
 fn small_log() -> Settings {
     Settings {
         segment_bytes: 4096,
@@ -415,20 +426,20 @@ fn plan_from_environment() -> Option<Plan> {
     Some(text.parse().unwrap_or_else(|error| panic!("TIFFANY_SIM: {error}")))
 }
 
-/// What was tried, when nothing was wrong.
+/// The extent of a check that found no problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many seeds were tried.
+    /// The number of seeds.
     pub seeds: usize,
-    /// The operations of the disk in their undisturbed simulations.
+    /// The number of disk operations in the undisturbed simulations.
     pub operations: usize,
-    /// The attempts at steps in these.
+    /// The number of attempts at steps in the undisturbed simulations.
     pub steps: usize,
-    /// How many disturbed simulations there were.
+    /// The number of disturbed simulations.
     pub simulations: usize,
-    /// How often a machine crashed in them, or its disk failed.
+    /// The number of crashes and disk failures in the disturbed simulations.
     pub crashes: usize,
-    /// How often a damaged log was refused with a message.
+    /// The number of damaged logs that were refused with an error.
     pub refused: usize,
 }
 
@@ -443,12 +454,12 @@ impl fmt::Display for Report {
     }
 }
 
-/// What was wrong, and how to see it again.
+/// A failed simulation: the problem, and how to repeat it.
 #[derive(Clone)]
 pub struct Failure {
-    /// The simulation.
+    /// The plan of the simulation.
     pub plan: Plan,
-    /// What was wrong with it.
+    /// A description of the problem.
     pub what: String,
 }
 
@@ -467,7 +478,7 @@ impl Failure {
         Failure { plan: plan.clone(), what }
     }
 
-    /// The command that repeats it.
+    /// Returns the command that repeats the simulation.
     pub fn command(&self) -> String {
         let package = std::env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}"));
         let thread = std::thread::current();

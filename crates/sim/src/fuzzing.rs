@@ -1,5 +1,5 @@
-//! What is done with bytes from nowhere, for the fuzzer and for the test that runs its corpus: whatever they are, they are
-//! read or refused with a message, never with a panic, and never without an end.
+//! Fuzz targets, for the fuzzer and for the test that runs its corpus. Arbitrary bytes must be read
+//! or refused with an error, without a panic and in bounded time.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -22,10 +22,10 @@ use tiffany::{
 use crate::ledger::Ledger;
 use crate::logs::ROOT;
 
-/// The run whose file is made of the bytes.
+/// The run whose file consists of the bytes.
 const RUN: Uuid = Uuid(0x0412_abcc_f010_411c_bf60_2f8c_f381_3ff3);
 
-/// Reads bytes that can be anything, and must not panic.
+/// A function that reads arbitrary bytes and must not panic.
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
@@ -41,7 +41,7 @@ fn small() -> Settings {
     Settings { segment_bytes: 4096, segments: 2, ..Settings::default() }
 }
 
-/// A refusal must say what to do.
+/// Returns the result; asserts that an error has a code.
 fn told<T>(result: Result<T, LogError>) -> Option<T> {
     if let Err(error) = &result {
         assert!(error.to_string().contains("[TFY"), "it is refused without a code: {error}");
@@ -49,7 +49,7 @@ fn told<T>(result: Result<T, LogError>) -> Option<T> {
     result.ok()
 }
 
-/// Opens what is there, twice, and reads all of it.
+/// Opens the log on a disk twice, and reads all of it.
 fn open(disk: &SimDisk) {
     for _ in 0..2 {
         let opened = Writer::open(Arc::new(disk.clone()), Path::new(ROOT), small());
@@ -67,8 +67,9 @@ fn open(disk: &SimDisk) {
     }
 }
 
-/// The bytes are what somebody writes to the socket of a directory: a request on each line. One that is read is the same after it was written and read again, and one for events can be
-/// subscribed to and is told what there is.
+/// Treats the bytes as requests that a client writes to the control socket, one per line. A request
+/// that can be read must be the same after being written and read again. If it asks for events, the
+/// subscription must deliver them.
 pub fn request(bytes: &[u8]) {
     for line in bytes.split(|byte| *byte == b'\n') {
         let Ok(request) = serde_json::from_slice::<Request>(line) else { continue };
@@ -90,7 +91,7 @@ pub fn request(bytes: &[u8]) {
     }
 }
 
-/// A hub with the events of a run.
+/// Makes a hub with the events of a run.
 fn told_something() -> Hub {
     let mut runtime = Runtime::new().expect("there is a reactor");
     let hub = runtime.activity();
@@ -98,14 +99,14 @@ fn told_something() -> Hub {
     hub
 }
 
-/// The run that the bytes say they are of.
+/// Returns the run that the bytes claim to be from.
 fn run_in(bytes: &[u8]) -> Option<Uuid> {
     let text = String::from_utf8_lossy(bytes);
     let (_, rest) = text.split_once("\"task_id\":\"")?;
     Uuid::parse(rest.get(..36)?)
 }
 
-/// The bytes are the file of a run.
+/// Treats the bytes as the file of a run.
 pub fn run_file(bytes: &[u8]) {
     let disk = SimDisk::new();
     let wal = Path::new(ROOT).join("wal");
@@ -121,7 +122,7 @@ pub fn run_file(bytes: &[u8]) {
     if let Some(mut reader) = told(RunReader::open(&disk, Path::new(ROOT), run, None)) {
         while let Some(record) = reader.next() {
             let Some(record) = told(record) else { break };
-            // What a reader would ask for.
+            // Call what a reader would use.
             let _ = (record.stamp(), record.record_type(), record.str("id"), record.uint("of"));
             let _ = record.fields().count();
         }
@@ -129,7 +130,7 @@ pub fn run_file(bytes: &[u8]) {
     open(&disk);
 }
 
-/// A log with a few lines, as it is after a crash.
+/// Makes a log with a few lines, in the state after a crash.
 pub fn some_log() -> SimDisk {
     let disk = SimDisk::new();
     let opened = Writer::open(Arc::new(disk.clone()), Path::new(ROOT), small());
@@ -153,17 +154,17 @@ fn replaced(ending: &str, bytes: &[u8]) {
     open(&disk);
 }
 
-/// The bytes are a segment of the commit log.
+/// Treats the bytes as a segment of the commit log.
 pub fn segment(bytes: &[u8]) {
     replaced(".seg", bytes);
 }
 
-/// The bytes are the index.
+/// Treats the bytes as the index.
 pub fn index(bytes: &[u8]) {
     replaced("/index", bytes);
 }
 
-/// A workflow that asks for one of everything.
+/// A workflow that makes one call of each kind.
 async fn workflow(input: Value) -> Result<Value, TaskError> {
     let child = try_spawn(async {
         sleep(Duration::from_millis(1)).await;
@@ -179,8 +180,8 @@ async fn workflow(input: Value) -> Result<Value, TaskError> {
     Ok(Value::from(vec![value, message, promise.wait().await?]))
 }
 
-/// The bytes are records, well formed: on each line a type, a task and the fields as an object, as in
-/// `TaskYield 1 {"call":"now"}`. The run is brought back from them.
+/// Treats the bytes as well-formed records, from which the run is resumed. Each line has a type, a
+/// task and the fields as an object: `TaskYield 1 {"call":"now"}`.
 pub fn script(bytes: &[u8]) {
     let disk = SimDisk::new();
     let opened = Writer::open(Arc::new(disk.clone()), Path::new(ROOT), small());

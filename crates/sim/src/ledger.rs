@@ -1,5 +1,5 @@
-//! The world's own account of the steps: what was begun, under which key, as which attempt, in which life. No crash
-//! touches it.
+//! The world's own record of steps: which attempt began under which key in which life. Crashes
+//! don't affect it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -8,20 +8,20 @@ use tiffany::TaskError;
 use tiffany::testing::{Made, Watcher};
 use tiffany::wal::sim::SimDisk;
 
-/// One attempt at a step that was really begun.
+/// An attempt at a step that actually began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The name of the step.
     pub name: String,
-    /// What it is: `idempotent`, `at_most_once` or `pure`.
+    /// The kind of the step: `idempotent`, `at_most_once` or `pure`.
     pub kind: String,
-    /// Its key, `<run>/<record>`.
+    /// The key of the step, `<run>/<record>`.
     pub key: String,
     /// The number of the attempt.
     pub attempt: u64,
-    /// The life of the machine in which it was begun, from 1.
+    /// The life of the machine in which it began, from 1.
     pub life: u64,
-    /// What it gave: a value as JSON, or an error.
+    /// The result: a value as JSON, or an error.
     pub result: Option<Result<String, String>>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// All of them, in order.
+/// All attempts, in order.
 pub(crate) struct Ledger {
     disk: SimDisk,
     pub(crate) entries: RefCell<Vec<Entry>>,
@@ -57,7 +57,7 @@ impl Ledger {
         }
     }
 
-    /// A new life; the power goes before the attempt of this number in it.
+    /// Begins a new life. If a number is given, the power fails before that attempt in it.
     pub(crate) fn begin_life(&self, power_off_before: Option<usize>) {
         self.life.set(self.life.get() + 1);
         self.begun.set(0);
@@ -68,7 +68,7 @@ impl Ledger {
         self.life.get()
     }
 
-    /// How many attempts were begun in this life.
+    /// Returns the number of attempts that began in this life.
     pub(crate) fn begun(&self) -> usize {
         self.begun.get()
     }

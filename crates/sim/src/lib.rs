@@ -1,4 +1,4 @@
-//! Crashes a durable workflow everywhere, and checks that it goes on as if nothing had happened.
+//! Crashes a durable workflow everywhere, and checks that it continues as if nothing had happened.
 //!
 //! ```no_run
 //! use tiffany::TaskError;
@@ -12,38 +12,48 @@
 //! tiffany_sim::crash_everywhere(order, "tea".to_string());
 //! ```
 //!
-//! The workflow runs on a simulated machine ([`tiffany::testing::Simulation`]): one thread, a virtual clock, and a disk that
-//! keeps only what was synced. It is run undisturbed first. Then it is run again for every operation of the disk and for every attempt at a
-//! step, with the power going there: in the middle of a write after so many bytes, or just before the step. The
-//! kernel and all memory are gone then; of the bytes that were not synced the disk keeps nothing, all, or some, torn and in no order. It is brought back, often
-//! crashed again meanwhile, and goes to its end. It is brought back too from its undisturbed log cut after each record, from
-//! disks that fail with EIO and ENOSPC at each operation, and from disks with a turned bit.
+//! The workflow runs on a simulated machine ([`tiffany::testing::Simulation`]): one thread, a
+//! virtual clock, and a disk that keeps only what was synced. It first runs undisturbed. Then it is
+//! repeated for every disk operation and every attempt at a step, with a power failure at that
+//! place: in the middle of a write after some bytes, or just before the step. The kernel and all
+//! memory are lost; of the bytes that were not synced, the disk keeps none, all, or some, torn and
+//! in any order. The machine restarts, often crashes again while it does, and runs to the end. The
+//! workflow is also resumed from its undisturbed log cut after each record, from disks that fail
+//! with EIO and ENOSPC at each operation, and from disks with a flipped bit.
 //!
 //! # What is checked
 //!
-//! **The outcome** of every run is that of the undisturbed simulation.
+//! **The outcome** of every run must equal that of the undisturbed simulation.
 //!
-//! **The effects**, by a ledger that sees every attempt that is really begun: a step that is `at_most_once` is begun once at most; an
-//! idempotent one has the same key each time and a higher number; nothing is begun before the log has that it is, nor again once the log has its result; and the
-//! same steps are done.
+//! **The effects** are checked with a ledger of all attempts that actually begin. A step that is
+//! `at_most_once` begins at most once. An idempotent one has the same key each time and an
+//! increasing number. No attempt begins before its start is in the log, or again after its result
+//! is in the log. The same steps are performed.
 //!
-//! **The log**: what was there after a crash is there ever after, byte by byte; what anybody was told is safe (a run that was started, a
-//! message, an answer, an outcome) is there; and at its end the log says the same as the undisturbed one. *The same* means: each
-//! task, known by the way it was spawned, made the same calls, of the same kind, name, line and input, got the same answers, and ended alike; the
-//! same messages came under each name. What a crash may change is left out: times, numbers of records and turns, the order between tasks, attempts and their
-//! failures (`EffectStart`, `EffectCheckpoint`, `EffectResult` with `retry_at`), `TaskWake`, `ShutdownMarker`, plain yields; UUIDs are compared by the call that drew them.
+//! **The log** must still have, byte by byte, what was there after any earlier crash. It must have
+//! everything that was reported as safe (the start of a run, a message, an answer, an outcome). At
+//! the end, it must say the same as the undisturbed log: each task, identified by the way it was
+//! spawned, made the same calls, of the same kind, name, source line and input, got the same
+//! answers, and ended in the same way; and the same messages arrived under each name. Whatever a
+//! crash may change is left out: times, numbers of records and turns, the order between tasks,
+//! attempts and their failures (`EffectStart`, `EffectCheckpoint`, `EffectResult` with `retry_at`),
+//! `TaskWake`, `ShutdownMarker`, and plain yields. UUIDs are compared by the call that drew them.
 //!
-//! A step that is `at_most_once` and was cut off by the crash is in doubt, and its task is told so. What that changes is not compared.
-//! A disk with a turned bit may be refused, with a code; if it is not, the outcome must be the same.
+//! A step that is `at_most_once` and was interrupted by a crash is in doubt, and its task gets that
+//! error. The consequences of this are not compared. A disk with a flipped bit may be refused with
+//! a code; if it is not, the outcome must be the same.
 //!
-//! A log cut after a record is tried only where there is no world of one's own, which would not know what the log says.
+//! Logs cut after a record are tried only without a separate world, because that would not match the
+//! log.
 //!
-//! A workflow whose outcome depends on when things happen says [`may_differ`](Crashes::may_differ).
+//! A workflow whose outcome depends on timing needs [`may_differ`](Crashes::may_differ).
 //!
-//! # What a step may be
+//! # Requirements for steps
 //!
-//! Steps run on the simulation's own thread: a blocking one when its time has come, a future of `step_async` too, without the
-//! runtime it was meant for. What they act upon belongs into a world of their own ([`Crashes::in_world`]), so that each simulation begins afresh.
+//! Steps run on the simulation's own thread when their time has come. This includes blocking steps,
+//! and the futures of `step_async`, which run without the runtime they were written for. The state
+//! that steps act upon belongs in a world of its own ([`Crashes::in_world`]), so that each
+//! simulation begins with a new one.
 
 #![forbid(unsafe_code)]
 
@@ -71,8 +81,8 @@ pub use ledger::Entry;
 pub use outside::Question;
 pub use plan::{Disaster, Plan};
 
-/// Crashes a workflow everywhere, and panics with an account of the first thing that is wrong, which ends with the one
-/// command that repeats it. [`Crashes`] has the options.
+/// Crashes a workflow everywhere. Panics with a description of the first problem, which ends with
+/// the command that repeats it. [`Crashes`] has the options.
 #[track_caller]
 pub fn crash_everywhere<I, O, E, F, R>(workflow: F, input: I) -> Report
 where
@@ -85,7 +95,7 @@ where
     Crashes::of(workflow, input).check()
 }
 
-/// The chapter of the book, whose code is run.
+/// The chapter of the book, whose code is run as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/crashes.md")]
 mod book {}

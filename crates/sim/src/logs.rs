@@ -1,5 +1,5 @@
-//! The logs that a simulation leaves: read as anybody would read them, checked, and brought into a form in which two
-//! of them can be compared although their machines crashed at different moments.
+//! Reads and checks the logs that a simulation leaves, and brings them into a form in which logs
+//! can be compared although their machines crashed at different moments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,26 +10,26 @@ use tiffany::Uuid;
 use tiffany::wal::sim::SimDisk;
 use tiffany::wal::{RunReader, Settings, Writer};
 
-/// Where the log is.
+/// The directory of the log.
 pub(crate) const ROOT: &str = "/log";
 
-/// One run's log.
+/// The log of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunLog {
     pub(crate) lines: Vec<String>,
     pub(crate) records: Vec<Value>,
 }
 
-/// All logs of a disk, by run.
+/// All logs on a disk, by run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Logs {
     pub(crate) runs: BTreeMap<String, RunLog>,
-    /// Large payloads, by their names.
+    /// Large payloads, by name.
     pub(crate) blobs: BTreeMap<String, Vec<u8>>,
 }
 
 impl Logs {
-    /// What a restart would find on this disk. The disk itself is left alone.
+    /// Returns what a restart would find on this disk. The disk itself is not changed.
     pub(crate) fn recovered(disk: &SimDisk, settings: &Settings) -> Result<Logs, String> {
         let copy = disk.copy();
         let opened = Writer::open(Arc::new(copy.clone()), Path::new(ROOT), settings.clone());
@@ -55,13 +55,13 @@ impl Logs {
         Ok(logs)
     }
 
-    /// The first way in which a later log is not a continuation of an earlier one.
+    /// Returns the first way in which a later log is not a continuation of this one.
     pub(crate) fn not_continued_by(&self, later: &Logs) -> Option<String> {
         for (run, log) in &self.runs {
             let Some(now) = later.runs.get(run) else {
                 return Some(format!("run {run} had a log, and has none any more"));
             };
-            // A new generation takes the place of the one before.
+            // A new generation replaces the one before.
             if now.generation() > log.generation() {
                 continue;
             }
@@ -90,7 +90,7 @@ impl RunLog {
         Ok(RunLog { lines, records })
     }
 
-    /// The promises of a snapshot.
+    /// Returns a promise from the tables of a snapshot.
     fn taken_over(&self, uuid: &str) -> Option<&Value> {
         let promises =
             self.of_type("Snapshot").filter_map(|one| one["tables"]["promises"].as_array());
@@ -107,7 +107,8 @@ impl RunLog {
             || self.taken_over(uuid).is_some_and(|promise| promise.get("order").is_some())
     }
 
-    /// How many records there are at least: a snapshot and what follows it are written in one piece.
+    /// Returns the minimum number of records. A snapshot and the records that belong to it are
+    /// written as a unit.
     pub(crate) fn beginning(&self) -> usize {
         let lines = self.of_type("Snapshot").next().and_then(|one| one["lines"].as_u64());
         lines.map_or(1, |lines| 2 + lines as usize)
@@ -117,7 +118,8 @@ impl RunLog {
         self.records.first().and_then(|first| first["gen"].as_u64()).unwrap_or(1)
     }
 
-    /// What the call of this record is called in the world. One that a generation took over has its key written down.
+    /// Returns the key of the call with this record. For a call that was taken over by a later
+    /// generation, the key is recorded.
     pub(crate) fn key(&self, run: &str, seq: u64) -> String {
         let call = usize::try_from(seq).ok().and_then(|seq| self.records.get(seq.checked_sub(1)?));
         match (call.and_then(|call| call["key"].as_str()), self.generation()) {
@@ -131,26 +133,27 @@ impl RunLog {
         self.records.iter().filter(move |record| record["type"] == wanted)
     }
 
-    /// Steps whose result is written down, by the numbers of their calls.
+    /// Returns the steps whose result is recorded, by the records of their calls.
     pub(crate) fn results(&self) -> BTreeSet<u64> {
         let results =
             self.of_type("EffectResult").filter(|record| record.get("retry_at").is_none());
         results.filter_map(|record| record["of"].as_u64()).collect()
     }
 
-    /// Attempts that are written down: the number of the call and the attempt.
+    /// Returns the attempts that are recorded, as record of the call and number of the attempt.
     pub(crate) fn attempts(&self) -> BTreeSet<(u64, u64)> {
         let starts = self.of_type("EffectStart");
         starts.filter_map(|one| Some((one["of"].as_u64()?, one["attempt"].as_u64()?))).collect()
     }
 
-    /// Steps that nobody knows of whether they were done.
+    /// Returns the number of steps in doubt.
     pub(crate) fn in_doubt(&self) -> usize {
         let doubts = self.of_type("EffectResult");
         doubts.filter(|record| record["error"]["kind"] == "InDoubt").count()
     }
 
-    /// What the log says, task by task, without what a crash may change. See the crate's documentation.
+    /// Returns the contents of the log by task, without what a crash may change. See the crate's
+    /// documentation.
     pub(crate) fn essence(&self) -> BTreeMap<String, Vec<String>> {
         let mut essence = Essence::default();
         essence.paths.insert(1, "1".into());
@@ -159,7 +162,7 @@ impl RunLog {
     }
 }
 
-/// Fields that say when, in which order, or under which number something happened.
+/// Fields that depend on time, order or the numbers of records.
 const PASSING: &[&str] = &[
     "v",
     "seq",
@@ -185,13 +188,13 @@ const PASSING: &[&str] = &[
 
 #[derive(Default)]
 struct Essence {
-    /// Tasks by the way they were spawned: the second child of the root is `1.2`.
+    /// Tasks by the way they were spawned. The second child of the root is `1.2`.
     paths: BTreeMap<u64, String>,
     children: BTreeMap<u64, u64>,
     tasks: BTreeMap<String, Vec<String>>,
     /// Calls by the numbers of their records.
     calls: BTreeMap<u64, (String, usize)>,
-    /// UUIDs, and what they are called here.
+    /// The calls that drew each UUID.
     uuids: BTreeMap<String, (String, usize)>,
 }
 
@@ -236,7 +239,7 @@ impl Essence {
         }
     }
 
-    /// Writes an answer beside its call.
+    /// Adds an answer to its call.
     fn answer(&mut self, call: Option<(String, usize)>, record: &Value) {
         let answer = format!(" → {}", rest(record));
         match call {
@@ -245,7 +248,7 @@ impl Essence {
         }
     }
 
-    /// With each UUID called by the call that drew it.
+    /// Replaces each UUID with the call that drew it.
     fn named(mut self) -> BTreeMap<String, Vec<String>> {
         for (uuid, (task, at)) in &self.uuids {
             let name = format!("<{task} call {at}>");
@@ -259,17 +262,17 @@ impl Essence {
     }
 }
 
-/// What is left of a record without passing fields.
+/// Formats a record without fields that a crash may change.
 fn rest(record: &Value) -> String {
     let Value::Object(fields) = record else { return record.to_string() };
     let mut kept = serde_json::Map::new();
     for (name, value) in fields {
         match name.as_str() {
-            // Whether a wait fails at once or later depends on when it is made.
+            // Whether a wait fails at once or later depends on timing.
             "error" if value.is_string() => {}
             "error" => {
                 let error = match value.get("kind") {
-                    // Who it went through is told by numbers of tasks.
+                    // The tasks that it passed through have numbers that may differ.
                     Some(kind) => Value::from(vec![kind.clone(), value["message"].clone()]),
                     None => "a long one".into(),
                 };
@@ -282,7 +285,7 @@ fn rest(record: &Value) -> String {
     Value::Object(kept).to_string()
 }
 
-/// The first difference between two logs of one run.
+/// Returns the first difference between two logs of one run.
 pub(crate) fn difference(undisturbed: &RunLog, crashed: &RunLog) -> Option<String> {
     let (was, is) = (undisturbed.essence(), crashed.essence());
     let tasks: BTreeSet<&String> = was.keys().chain(is.keys()).collect();

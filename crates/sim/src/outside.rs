@@ -1,5 +1,6 @@
-//! The people and programs outside: they start runs, send messages, settle promises and cancel, at given times or when
-//! they are asked. After a crash they do again what they were not told is safe, and look first whether it is there.
+//! The outside world of a simulation: people and programs that start runs, send messages, settle
+//! promises and cancel, at given times or when they are asked. After a crash, they repeat what was
+//! not confirmed, and may check first whether it happened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use crate::logs::{Logs, RunLog};
 use crate::person::{Deciding, Person};
 use crate::plan::Draw;
 
-/// Something that is done from outside.
+/// An action from outside the run.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Submit { function: String, input: Value },
@@ -22,7 +23,7 @@ pub(crate) enum Act {
     Cancel,
 }
 
-/// Who does what to which run, and when.
+/// An action with its run and its time.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
     pub(crate) after: Duration,
@@ -30,32 +31,32 @@ pub(crate) struct Planned {
     pub(crate) act: Act,
 }
 
-/// A promise that waits for somebody outside.
+/// An external promise that waits to be settled.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The id of the run that asks.
     pub run: String,
-    /// Which question of this run it is, from 0, in the order in which they were first seen.
+    /// The number of the question in this run, from 0, in the order in which they were first seen.
     pub number: usize,
     /// The UUID of the promise.
     pub promise: Uuid,
 }
 
-/// How questions are answered: with a value, with an error, or not at all.
+/// Answers a question with a value or an error, or not at all.
 pub(crate) type Answering = Rc<dyn Fn(&Question) -> Option<Result<Value, String>>>;
 
-/// Where something stands.
+/// The state of an action or reply.
 enum Stage {
-    /// It is to be done.
+    /// It has not been done yet.
     ToDo,
-    /// It was done, and nobody said yet that it is safe.
+    /// It was done, but not confirmed as durable yet.
     Done(Receipt),
     Safe,
-    /// It came too late: the run is over, or about to be.
+    /// It came too late: the run is finished, or about to be.
     Refused,
 }
 
-/// An answer on its way.
+/// A reply that is due at some time.
 struct Reply {
     run: String,
     due: Time,
@@ -64,18 +65,18 @@ struct Reply {
     logged: Logged,
 }
 
-/// What is known of an answer in the log.
+/// What is known about a reply in the log.
 #[derive(PartialEq, Eq)]
 enum Logged {
-    /// Nothing.
+    /// Nothing is known.
     No,
-    /// It was said to be safe there.
+    /// It was confirmed as durable.
     Said,
-    /// It was found there.
+    /// It was found in the log.
     Found,
 }
 
-/// Everybody outside, through all lives of a machine.
+/// Everything outside the machine, through all its lives.
 pub(crate) struct Outside {
     epoch: Time,
     acts: Vec<(Planned, Stage)>,
@@ -100,20 +101,20 @@ impl Outside {
         Outside { epoch, acts, answering, replies, asked, person, draw }
     }
 
-    /// The ids of all runs.
+    /// Returns the ids of all runs.
     pub(crate) fn ids(&self) -> BTreeSet<String> {
         self.acts.iter().map(|(planned, _)| planned.id.clone()).collect()
     }
 
-    /// When something can be done next.
+    /// Returns when the next action is due.
     pub(crate) fn due(&self) -> Option<Time> {
         let acts = self.free().into_iter().map(|at| self.epoch + self.acts[at].0.after);
         let replies = self.replies.values().filter(|reply| matches!(reply.stage, Stage::ToDo));
         acts.chain(replies.map(|reply| reply.due)).chain(self.person.due()).min()
     }
 
-    /// What is to be done and waits for nothing but its time: who sends several messages of one name waits for each to
-    /// be safe, and nobody speaks to a run before it is known to be there.
+    /// Returns the actions that wait only for their time. A message waits until the previous one
+    /// with its name is durable, and an action on a run waits until the run is known to exist.
     fn free(&self) -> Vec<usize> {
         let mut busy: BTreeSet<(&str, Option<&str>)> = BTreeSet::new();
         let mut free = Vec::new();
@@ -139,7 +140,7 @@ impl Outside {
         free
     }
 
-    /// Does what is due.
+    /// Performs the actions that are due.
     pub(crate) fn act(&mut self, simulation: &mut Simulation) -> Result<(), String> {
         let now = simulation.now();
         for at in self.free() {
@@ -158,7 +159,7 @@ impl Outside {
         self.person.act(simulation)
     }
 
-    /// Knows the questions that these logs have.
+    /// Learns the questions in these logs.
     pub(crate) fn adopt(&mut self, logs: &Logs) {
         for (id, log) in by_id(logs) {
             let asked = log.of_type("TaskYield");
@@ -188,7 +189,7 @@ impl Outside {
         }
     }
 
-    /// Notices what is safe, and hears of new questions.
+    /// Notes what has been confirmed, and learns of new questions.
     pub(crate) fn listen(&mut self, simulation: &Simulation) -> Result<(), String> {
         self.notice(simulation)?;
         self.person.listen(simulation, &mut self.draw);
@@ -232,7 +233,7 @@ impl Outside {
                             "promise {uuid} has its one answer, which is {said:?}"
                         ));
                     }
-                    // With a new generation it may be gone that had its answer.
+                    // A new generation may have dropped the promise together with its answer.
                     (Answer::Never, Logged::Found) => reply.stage = Stage::Safe,
                     (Answer::Never, _) if is_live => {
                         return Err(format!("promise {uuid} was handed out, and is unknown"));
@@ -244,7 +245,8 @@ impl Outside {
         Ok(())
     }
 
-    /// The machine is back with these logs. What was safe must be there; what was not is done again, unless it is.
+    /// Handles a restart with these logs. What was confirmed must be there; the rest is repeated
+    /// unless it is there.
     pub(crate) fn restarted(&mut self, logs: &Logs, trust: Trust) -> Result<(), String> {
         self.person.restarted(logs, trust)?;
         let runs = by_id(logs);
@@ -270,7 +272,7 @@ impl Outside {
             if was_safe && !is_there && is_first && trust == Trust::Full && !is_over(log) {
                 return Err(format!("it was said to be safe, and is lost: {planned:?}"));
             }
-            // What an earlier generation had is gone with it.
+            // Messages in an earlier generation are gone with it.
             let was_taken = was_safe && !is_first;
             let is_there = is_there || was_taken;
             *stage = if is_there { Stage::Safe } else { Stage::ToDo };
@@ -278,21 +280,22 @@ impl Outside {
         for (uuid, reply) in &mut self.replies {
             let log = runs.get(&reply.run);
             let text = uuid.to_string();
-            // What an earlier generation had and nobody needs any more is gone with it.
+            // An earlier generation is gone, with promises that no task needs any more.
             let is_there = log.is_some_and(|log| {
                 log.has_settled(&text) || (log.generation() > 1 && !log.has_promise(&text))
             });
             if reply.logged != Logged::No && !is_there && trust == Trust::Full {
                 return Err(format!("the answer to promise {uuid} was safe, and is lost"));
             }
-            // Who was not told may try once more although it is there, and is ignored then.
+            // If it is there but was not confirmed, a second try may be made, which must be
+            // ignored.
             let is_known = log.is_some_and(|log| log.has_promise(&text));
             let tries = reply.logged == Logged::No && self.draw.below(2) == 1;
             let again = !is_there || (tries && is_known);
             reply.logged = if is_there { Logged::Found } else { Logged::No };
             reply.stage = if again { Stage::ToDo } else { Stage::Safe };
         }
-        // A promise that the log does not know was never heard of by anybody.
+        // A promise that the log does not know was never published.
         let known = |uuid: &Uuid| {
             let uuid = uuid.to_string();
             logs.runs.values().any(|log| log.generation() > 1 || log.has_promise(&uuid))
@@ -309,7 +312,7 @@ impl Outside {
     }
 }
 
-/// Whether the medium can be relied on for what was synced.
+/// Whether the medium still has everything that was synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     Full,
@@ -322,7 +325,7 @@ fn is_over(log: Option<&RunLog>) -> bool {
     log.is_some_and(|log| log.records.iter().any(root))
 }
 
-/// The logs by the ids of their runs.
+/// Returns the logs by the ids of their runs.
 pub(crate) fn by_id(logs: &Logs) -> BTreeMap<String, &RunLog> {
     let id = |log: &RunLog| {
         log.of_type("RunStart").next().and_then(|one| one["id"].as_str()).map(String::from)
@@ -345,7 +348,7 @@ fn perform(planned: &Planned, simulation: &mut Simulation) -> Result<Stage, Stri
     };
     match done {
         Ok(receipt) => Ok(Stage::Done(receipt)),
-        // It is over: nobody would take it.
+        // The run is finished and does not accept it.
         Err(RunError::Failed(error)) if error.kind() == ErrorKind::RunOver => Ok(Stage::Refused),
         Err(error) => Err(failed(error)),
     }

@@ -1,5 +1,6 @@
-//! The person who is asked by approvals, through all lives of a machine: decides some time after a question was seen, and again after a crash what was not
-//! said to be safe. What was must be in the log.
+//! The person who decides approvals, through all lives of a machine. Each question is decided some
+//! time after it was seen, and again after a crash unless the decision was confirmed. Confirmed
+//! decisions must be in the log.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,13 +14,13 @@ use crate::logs::{Logs, RunLog};
 use crate::outside::Trust;
 use crate::plan::Draw;
 
-/// How questions are decided: with one of their choices, or not at all.
+/// Decides a question with one of its choices, or not at all.
 pub(crate) type Deciding = Rc<dyn Fn(&OpenApproval) -> Option<String>>;
 
 #[derive(Default)]
 pub(crate) struct Person {
     deciding: Option<Deciding>,
-    /// What is decided, by the ids of the questions.
+    /// The decisions, by the ids of the questions.
     decisions: BTreeMap<String, Decision>,
 }
 
@@ -31,10 +32,10 @@ struct Decision {
     stage: Stage,
 }
 
-/// Where a decision stands.
+/// The state of a decision.
 enum Stage {
     ToDo,
-    /// It was said, and nobody answered yet that it is safe.
+    /// It was made, but not confirmed as durable yet.
     Said(Receipt),
     Safe,
     /// The question is not open any more.
@@ -46,13 +47,13 @@ impl Person {
         Person { deciding, decisions: BTreeMap::new() }
     }
 
-    /// When something is to be decided next.
+    /// Returns when the next decision is due.
     pub(crate) fn due(&self) -> Option<Time> {
         let to_do = self.decisions.values().filter(|one| matches!(one.stage, Stage::ToDo));
         to_do.map(|one| one.due).min()
     }
 
-    /// Decides what is due.
+    /// Makes the decisions that are due.
     pub(crate) fn act(&mut self, simulation: &mut Simulation) -> Result<(), String> {
         let now = simulation.now();
         for (id, decision) in &mut self.decisions {
@@ -69,7 +70,7 @@ impl Person {
         Ok(())
     }
 
-    /// Notices what is safe, and hears of new questions.
+    /// Notes what has been confirmed, and learns of new questions.
     pub(crate) fn listen(&mut self, simulation: &Simulation, draw: &mut Draw) {
         for decision in self.decisions.values_mut() {
             if let Stage::Said(receipt) = &decision.stage
@@ -91,7 +92,8 @@ impl Person {
         }
     }
 
-    /// The machine is back with these logs. What was safe must be there; the rest is heard of anew, if it is still open.
+    /// Handles a restart with these logs. What was confirmed must be there; other questions are
+    /// seen again if they are still open.
     pub(crate) fn restarted(&mut self, logs: &Logs, trust: Trust) -> Result<(), String> {
         for (id, decision) in &self.decisions {
             let is_there = logs.runs.get(&decision.run).is_some_and(|log| decision.is_in(log));
@@ -109,7 +111,8 @@ impl Person {
 }
 
 impl Decision {
-    /// Whether a log has it; a later generation has nothing of the one before.
+    /// Returns whether a log has the decision. A later generation contains nothing of an earlier
+    /// one, so the answer is yes.
     fn is_in(&self, log: &RunLog) -> bool {
         let mut decided = log.of_type("ApprovalDecided");
         log.generation() > 1 || decided.any(|one| one["of"] == self.record)

@@ -1,12 +1,12 @@
-//! What goes wrong in one simulation, as a short text that repeats it: a seed, and what happens in each life of the
-//! machine.
+//! The plan of one simulation as a short text, with which it can be repeated: a seed, and what goes
+//! wrong in each life of the machine.
 
 use std::fmt;
 use std::str::FromStr;
 
 use tiffany::wal::sim::Survivors;
 
-/// One simulation: where everything drawn comes from, and what goes wrong in each life. The life after the last
+/// The plan of one simulation: the seed, and what goes wrong in each life. The life after the last
 /// disaster is undisturbed.
 ///
 /// ```
@@ -19,45 +19,48 @@ use tiffany::wal::sim::Survivors;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Where everything drawn comes from.
+    /// The seed of everything that is random.
     pub seed: u64,
-    /// What goes wrong, life by life.
+    /// The disasters, one for each life.
     pub disasters: Vec<Disaster>,
 }
 
-/// What ends a life of the machine. Operations of the disk and attempts at steps are counted from its beginning.
+/// The event that ends a life of the machine. Disk operations and attempts at steps are counted
+/// from the beginning of the life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disaster {
-    /// The power goes in the middle of an operation of the disk: of a write, so many bytes are done.
+    /// The power fails in the middle of a disk operation. If it is a write, some bytes of it are
+    /// written.
     Operation {
-        /// Which one.
+        /// The number of the operation.
         at: usize,
-        /// How many bytes of it.
+        /// The number of bytes that are written.
         torn: usize,
-        /// What the medium keeps of what was not synced.
+        /// The unsynced data that survives.
         survivors: Survivors,
-        /// Then a bit turns over on the medium, drawn from this seed.
+        /// The seed for flipping a bit on the medium afterwards, if one is flipped.
         flip: Option<u64>,
     },
-    /// The power goes just before an attempt at a step.
+    /// The power fails just before an attempt at a step.
     Effect {
-        /// Which one.
+        /// The number of the attempt.
         at: usize,
-        /// What the medium keeps of what was not synced.
+        /// The unsynced data that survives.
         survivors: Survivors,
     },
-    /// An operation of the disk fails with this error number. The process ends, and what was not synced is kept in part.
+    /// A disk operation fails with this error number. The process ends, and part of the unsynced
+    /// data survives.
     Fail {
-        /// Which one.
+        /// The number of the operation.
         at: usize,
         /// The error number.
         errno: i32,
     },
-    /// There was a life before this one, which left the log of the undisturbed run, cut after so many records.
+    /// An earlier life left the undisturbed log of a run, cut after some records.
     Cut {
-        /// Which run, in the order of their ids.
+        /// The index of the run in the order of ids.
         run: usize,
-        /// How many records it has.
+        /// The number of records that are left.
         records: usize,
     },
 }
@@ -121,7 +124,7 @@ impl FromStr for Disaster {
             let run = head.strip_prefix("cut")?.parse().ok()?;
             Some(Disaster::Cut { run, records: rest.parse().ok()? })
         };
-        parse().ok_or_else(|| format!("`{text}` is no disaster"))
+        parse().ok_or_else(|| format!("`{text}` is not a disaster"))
     }
 }
 
@@ -139,7 +142,7 @@ impl FromStr for Plan {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Plan, String> {
-        let bad = || format!("`{text}` is no plan; one looks like `7:op12+40-nothing`");
+        let bad = || format!("`{text}` is not a plan; one looks like `7:op12+40-nothing`");
         let (seed, rest) = text.split_once(':').ok_or_else(bad)?;
         let seed = seed.parse().map_err(|_| bad())?;
         let parts = rest.split(',').filter(|part| !part.is_empty());
@@ -147,7 +150,7 @@ impl FromStr for Plan {
     }
 }
 
-/// Numbers from a seed.
+/// A random number generator with a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Draw(pub(crate) u64);
 
@@ -170,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_its_text() {
+    fn plans_round_trip_as_text() {
         for text in ["0:", "7:op12+40-some99-flip3,effect3-all,fail8-28", "1:cut2-17,op0+0-nothing"]
         {
             assert_eq!(text.parse::<Plan>().unwrap().to_string(), text);

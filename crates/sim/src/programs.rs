@@ -1,4 +1,5 @@
-//! Workflows made from a seed, which do everything that durable runs can do. For the tests of the runtime itself.
+//! Generates workflows from a seed, with everything that durable runs can do. They test the runtime
+//! itself.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -17,57 +18,57 @@ use tiffany::{
 use crate::crashes::Crashes;
 use crate::plan::Draw;
 
-/// One thing that a workflow does.
+/// One operation of a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Op {
-    /// A step of some kind, which fails so often before it gives its value.
+    /// A step, which may fail some times before it returns its value.
     Step {
-        /// 0 to 2: idempotent, at most once, pure.
+        /// The kind: 0 for idempotent, 1 for at most once, 2 for pure.
         kind: u8,
-        /// What it gives.
+        /// The value that it returns.
         value: u64,
-        /// How often it fails before.
+        /// How often it fails first.
         fails: u64,
-        /// Does it stand in a queue?
+        /// Whether it goes through a queue.
         queued: bool,
-        /// How long it may take.
+        /// Its timeout.
         timeout_ms: Option<u64>,
-        /// How long its value is, as a text.
+        /// The length of its value as text.
         length: usize,
     },
     /// A sleep.
     Sleep(u64),
-    /// The time; it is not part of the outcome.
+    /// A reading of the clock, which is not part of the outcome.
     Now,
     /// A random number.
     Random,
-    /// A UUID; it is not part of the outcome.
+    /// A UUID, which is not part of the outcome.
     Uuid,
-    /// Plain yields.
+    /// This number of plain yields.
     Yield(u8),
     /// Tasks that are all waited for.
     Gather(Vec<Vec<Op>>),
-    /// Tasks of which the first is waited for, and the others are cancelled or go on.
+    /// Tasks of which the first to finish is waited for. The others are cancelled or continue.
     Race(Vec<Vec<Op>>, bool),
-    /// A task that is cancelled after so many milliseconds.
+    /// A task that is cancelled after this number of milliseconds.
     Cancelled(Vec<Op>, u64),
-    /// A channel of this capacity, with so many messages from two senders.
+    /// A channel with this capacity, and the number of messages from two senders.
     Channel(usize, u64),
-    /// A promise that somebody outside settles.
+    /// An external promise.
     Ask,
     /// A message of this name.
     Receive(String),
-    /// A change of the program.
+    /// A change of the program, which is checked with `patched`.
     Patched(u8),
-    /// Tasks that share a counter, and see each other count.
+    /// Tasks that share a counter and see each other's changes.
     Share(u8),
-    /// The task fails.
+    /// A failure of the task with this message.
     Fail(String),
 }
 
 type Playing = Pin<Box<dyn Future<Output = Result<Vec<Value>, TaskError>>>>;
 
-/// Does all of it, and gives what came of it.
+/// Performs the operations, and returns their results.
 pub fn play(ops: Vec<Op>) -> Playing {
     Box::pin(async move {
         let mut values = Vec::new();
@@ -198,7 +199,7 @@ async fn share(tasks: u8) -> Result<Vec<u64>, TaskError> {
                     seen = counter.get();
                     sleep(Duration::from_millis(1 + number)).await;
                 }
-                // What is recorded depends on what the tasks saw of each other.
+                // The recorded value depends on what the tasks saw of each other.
                 step_with("seen", move |_| Ok::<u64, String>(seen)).input(&seen).await
             })
             .await,
@@ -207,25 +208,25 @@ async fn share(tasks: u8) -> Result<Vec<u64>, TaskError> {
     gather(all).await
 }
 
-/// Whether the outcome may depend on when things happen.
+/// Whether the outcome of a program may depend on timing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
-    /// It must not.
+    /// The outcome is always the same.
     Steady,
-    /// It may: races, timeouts, cancellation, shared memory.
+    /// The outcome may vary: there are races, timeouts, cancellation and shared memory.
     Wild,
 }
 
-/// A workflow from a seed, and the messages it waits for.
+/// A workflow generated from a seed, and the messages that it waits for.
 pub struct Program {
-    /// What it does.
+    /// Its operations.
     pub ops: Vec<Op>,
-    /// The names of the messages, in some order.
+    /// The names of the messages, in any order.
     pub messages: Vec<String>,
 }
 
 impl Program {
-    /// Makes one.
+    /// Generates a workflow.
     pub fn new(seed: u64, mood: Mood) -> Program {
         let mut maker = Maker { draw: Draw(seed), mood, messages: Vec::new() };
         let count = 3 + maker.draw.below(5);
@@ -293,14 +294,14 @@ impl Maker {
     }
 }
 
-/// The settings that programs need.
+/// Adds the settings that generated workflows need.
 pub fn settings(builder: Builder) -> Builder {
     let rate = Rate { starts: 3, per: Duration::from_millis(50) };
     let narrow = QueueSettings { concurrency: Some(2), rate: Some(rate) };
     builder.register("program", play).queue("narrow", narrow)
 }
 
-/// A check of some programs that run at once, all made from one seed.
+/// Makes a check of several workflows that run at once, all generated from one seed.
 pub fn crashes(seed: u64, count: u64, mood: Mood) -> Crashes<()> {
     let outward = seed % 2 == 1;
     let mut crashes = Crashes::in_world(|| ()).set_up(move |_, builder| match outward {

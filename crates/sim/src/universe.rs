@@ -1,5 +1,5 @@
-//! One simulation from its beginning to its end: a disk, a clock, a ledger and everybody outside, and a machine that
-//! crashes and comes back as its plan says.
+//! One simulation from beginning to end: a disk, a clock, a ledger, the outside world, and a
+//! machine that crashes and restarts according to its plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,14 +19,14 @@ use crate::outside::{Answering, Outside, Planned, Trust};
 use crate::person::Deciding;
 use crate::plan::{Disaster, Draw, Plan};
 
-/// The clock shows this when a simulation begins.
+/// The time on the clock when a simulation begins.
 const EPOCH: Time = Time::from_nanos(1_700_000_000_000_000_000);
-/// After so much time on the clock a run that is not over counts as one that never will be.
+/// The time on the virtual clock after which an unfinished run counts as stuck.
 const RUN_TIMEOUT: Duration = Duration::from_secs(400 * 24 * 3600);
-/// The same in rounds of the simulation.
+/// The number of rounds of the simulation after which an unfinished run counts as stuck.
 const ROUNDS: usize = 200_000;
 
-/// What stays the same in all simulations of a check.
+/// The conditions that are the same in all simulations of a check.
 pub(crate) struct Conditions<'a> {
     pub(crate) set_up: &'a dyn Fn(Builder) -> Builder,
     pub(crate) log: &'a Settings,
@@ -36,34 +36,34 @@ pub(crate) struct Conditions<'a> {
     pub(crate) longest_work: Duration,
     pub(crate) longest_commit: Duration,
     pub(crate) prepare_disk: &'a dyn Fn(&SimDisk),
-    /// What the undisturbed simulation of this seed left, for logs that are cut.
+    /// The result of the undisturbed simulation with this seed, for logs that are cut.
     pub(crate) undisturbed: Option<&'a Story>,
 }
 
-/// What came of a run: its value, or its error with the code.
+/// The outcome of a run: its value, or its error with the code.
 pub(crate) type Outcome = Result<Value, String>;
 
-/// What a simulation leaves.
+/// The result of a simulation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Story {
     pub(crate) outcomes: BTreeMap<String, Outcome>,
     pub(crate) logs: Logs,
     pub(crate) ledger: Vec<Entry>,
-    /// The operations of the disk in the first life, and how many attempts were begun in it.
+    /// The disk operations in the first life, and the number of attempts that began in it.
     pub(crate) operations: Vec<Operation>,
     pub(crate) effects: usize,
     pub(crate) crashes: usize,
-    /// The log was damaged, and this is how it was refused.
+    /// The error with which the damaged log was refused, if it was.
     pub(crate) refused: Option<String>,
 }
 
-/// How a life ends.
+/// The end of a process in the simulation.
 enum End {
-    /// All runs are over, and told so.
+    /// All runs are finished, with these outcomes.
     Over(BTreeMap<String, Outcome>),
-    /// The power went.
+    /// The power failed.
     Crashed,
-    /// The log has failed, or was not opened.
+    /// The log has failed, or could not be opened.
     Failed(RunError),
     /// The log is damaged.
     Refused(String),
@@ -78,7 +78,7 @@ pub(crate) struct Universe<'a> {
     clock: Time,
     draw: Draw,
     trust: Trust,
-    /// Steps whose results the log had at the last restart, by key.
+    /// The keys of steps whose results were in the log at the last restart.
     answered: BTreeSet<String>,
     recovered: Logs,
 }
@@ -103,7 +103,7 @@ impl<'a> Universe<'a> {
         }
     }
 
-    /// Lives all lives, and tells what was left, or what was wrong.
+    /// Plays all lives, and returns the result, or a description of the problem.
     pub(crate) fn play(mut self) -> Result<Story, String> {
         let mut story = Story::default();
         let mut disasters = self.plan.disasters.iter().copied().peekable();
@@ -160,7 +160,7 @@ impl<'a> Universe<'a> {
         self.last_look(story)
     }
 
-    /// A log that cannot be read any more: that is said, with a code.
+    /// Handles a log that was refused: it must be damaged, and the error must have a code.
     fn refused(&self, mut story: Story, why: &str) -> Result<Story, String> {
         if self.trust == Trust::Full {
             return Err(format!("the log is refused although nothing was damaged: {why}"));
@@ -194,13 +194,14 @@ impl<'a> Universe<'a> {
             self.disk.flip(seed);
             self.trust = Trust::None;
         }
-        // The machine is off for a while, or not at all.
+        // The machine is off for a while, or restarts at once.
         if self.draw.below(2) == 1 {
             self.clock = self.clock + Duration::from_micros(self.draw.next() % 2_000_000);
         }
     }
 
-    /// What is on the disk after a crash is checked against what everybody remembers. The inner error is a refusal.
+    /// Compares the disk after a crash with what the outside world knows. The inner error means
+    /// that the log was refused.
     fn restart(&mut self) -> Result<Result<(), String>, String> {
         let logs = match Logs::recovered(&self.disk, self.conditions.log) {
             Ok(logs) => logs,
@@ -218,14 +219,14 @@ impl<'a> Universe<'a> {
         Ok(Ok(()))
     }
 
-    /// What was begun in the world is in the log, or nobody would know of it.
+    /// Checks that every attempt that began in the world is in the log.
     fn check_begun(&self, logs: &Logs) -> Result<(), String> {
         let attempts: BTreeMap<&String, _> =
             logs.runs.iter().map(|(run, log)| (run, log.attempts())).collect();
         for entry in self.ledger.entries.borrow().iter().filter(|entry| entry.kind != "pure") {
             let (run, generation, seq) = place_of(&entry.key);
             let log = logs.runs.get(run);
-            // What an earlier generation had is gone with it.
+            // The records of an earlier generation are gone.
             if log.is_some_and(|log| log.generation() > generation) {
                 continue;
             }
@@ -245,7 +246,7 @@ impl<'a> Universe<'a> {
         }
     }
 
-    /// One life of the machine.
+    /// Plays one life of the machine.
     fn live(&mut self) -> Result<End, String> {
         let builder = Builder::new().on_unobserved(|_| {});
         let settings = (self.conditions.set_up)(builder).log_settings(self.conditions.log.clone());
@@ -267,7 +268,7 @@ impl<'a> Universe<'a> {
         let end = self.go_on(&mut simulation);
         self.clock = simulation.now();
         if let Ok(End::Over(_)) = &end {
-            // All was told to be safe: then nothing more is needed.
+            // Everything was confirmed as durable, so nothing more must be needed.
             self.disk.power_off();
         }
         drop(simulation);
@@ -275,7 +276,7 @@ impl<'a> Universe<'a> {
         end
     }
 
-    /// Nothing is done again whose result was written down.
+    /// Checks that no step was repeated whose result was recorded.
     fn check_not_again(&self, from: usize) -> Result<(), String> {
         let entries = self.ledger.entries.borrow();
         let again = entries[from..].iter().find(|entry| self.answered.contains(&entry.key));
@@ -290,7 +291,7 @@ impl<'a> Universe<'a> {
     fn go_on(&mut self, simulation: &mut Simulation) -> Result<End, String> {
         for _ in 0..ROUNDS {
             match self.outside.act(simulation) {
-                // Who asks for a run whose log is damaged is told so.
+                // Requests about a run with a damaged log get this error.
                 Err(refusal) if self.trust == Trust::None => return Ok(End::Refused(refusal)),
                 done => done?,
             }
@@ -316,10 +317,10 @@ impl<'a> Universe<'a> {
             }
             simulation.set_clock(next);
         }
-        Err(self.stuck(&format!("it is not over after {ROUNDS} rounds"), simulation))
+        Err(self.stuck(&format!("it is not finished after {ROUNDS} rounds"), simulation))
     }
 
-    /// Who waits, for a run that does not come to its end.
+    /// Describes what a stuck run waits for.
     fn stuck(&self, why: &str, simulation: &Simulation) -> String {
         let mut text = format!("{why}, and there are runs that wait:");
         for id in self.outside.ids() {
@@ -341,7 +342,7 @@ impl<'a> Universe<'a> {
             let run = simulation.run::<Value>(&id)?;
             let outcome = simulation.outcome(&run)?;
             let told = |error: RunError| match error.task_error() {
-                // Without the tasks it went through, which are known by numbers.
+                // Without the tasks that it passed through, because their numbers may differ.
                 Some(error) => told_as(error.message(), error.code()),
                 None => told_as(&error.to_string(), error.code()),
             };
@@ -350,7 +351,8 @@ impl<'a> Universe<'a> {
         Some(outcomes)
     }
 
-    /// The power went when all was over. Everything must be there, and nothing happens any more.
+    /// Checks the log once more after a power failure at the end. Everything must be there, and
+    /// nothing may happen any more.
     fn last_look(mut self, mut story: Story) -> Result<Story, String> {
         self.disk.crash(Survivors::Nothing);
         match self.restart()? {
@@ -379,7 +381,7 @@ impl<'a> Universe<'a> {
         Ok(story)
     }
 
-    /// Puts the undisturbed log of one run there, cut after so many records.
+    /// Writes the undisturbed log of one run to the disk, cut after this number of records.
     fn begin_with_cut_log(&mut self, run: usize, records: usize) -> Result<(), String> {
         let undisturbed = self.conditions.undisturbed.ok_or("a log is cut once it is there")?;
         let write = || {
@@ -406,11 +408,11 @@ impl<'a> Universe<'a> {
             self.disk.sync_dir(Path::new("/"), Barrier::Tree)
         };
         write().map_err(|error: std::io::Error| error.to_string())?;
-        // That was the first life.
+        // This counts as the first life.
         self.ledger.begin_life(None);
         self.restart()??;
         self.outside.adopt(&self.recovered);
-        // What is in the log was done.
+        // Attempts that are in the log count as made.
         let was_done = |entry: &&Entry| {
             let (run, generation, seq) = place_of(&entry.key);
             let log = self.recovered.runs.get(run);
@@ -424,14 +426,15 @@ impl<'a> Universe<'a> {
     }
 }
 
-/// An error by its first line and its code. The rest is about tasks, known by numbers, and what to do.
+/// Shortens an error to its first line and its code. The rest is about tasks, whose numbers may
+/// differ, and advice.
 fn told_as(message: &str, code: &str) -> String {
     let first = message.lines().next().unwrap_or_default();
     let code = format!("[{code}]");
     format!("{} {code}", first.replace(&code, "").trim_end())
 }
 
-/// The run, the generation and the record of a key.
+/// Splits a key into run, generation and record.
 pub(crate) fn place_of(key: &str) -> (&str, u64, u64) {
     let (run, number) = key.split_once('/').unwrap_or((key, "0"));
     let (generation, seq) = number.split_once('.').unwrap_or(("1", number));

@@ -1,4 +1,5 @@
-//! Whether a simulation that was disturbed came to the same as the undisturbed one, by outcome, effects and log.
+//! Judges whether a disturbed simulation had the same result as the undisturbed one: outcome,
+//! effects and log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,16 +7,16 @@ use crate::logs::difference;
 use crate::outside::by_id;
 use crate::universe::{Story, place_of};
 
-/// How much the outcome may depend on when things happen.
+/// Whether the outcome may depend on timing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sameness {
-    /// Not at all: it must be the same.
+    /// The outcome must be the same.
     Same,
-    /// It may be another. Only what must always hold is checked.
+    /// The outcome may differ: only conditions that always hold are checked.
     MayDiffer,
 }
 
-/// What is wrong with a disturbed simulation, if anything.
+/// Checks a disturbed simulation. The error is a description of the problem.
 pub(crate) fn judge(undisturbed: &Story, story: &Story, sameness: Sameness) -> Result<(), String> {
     if story.refused.is_some() {
         return Ok(());
@@ -23,7 +24,7 @@ pub(crate) fn judge(undisturbed: &Story, story: &Story, sameness: Sameness) -> R
     check_ledger(story)?;
     check_none_paused(story)?;
     let doubts = |story: &Story| story.logs.runs.values().map(|log| log.in_doubt()).sum::<usize>();
-    // A step that is in doubt is told to its task, which may then do something else.
+    // The task of a step in doubt gets an error, and may then do something else.
     if sameness == Sameness::MayDiffer || doubts(story) > doubts(undisturbed) {
         return Ok(());
     }
@@ -39,13 +40,14 @@ pub(crate) fn judge(undisturbed: &Story, story: &Story, sameness: Sameness) -> R
     for (id, log) in &was {
         let Some(crashed) = is.get(id) else { return Err(format!("`{id}` has no log")) };
         if let Some(difference) = difference(log, crashed) {
-            return Err(format!("the log of `{id}` is another: {difference}"));
+            return Err(format!("the log of `{id}` differs: {difference}"));
         }
     }
     check_same_steps(undisturbed, story)
 }
 
-/// The program is the same in all lives, so it must fit its log.
+/// Checks that no run is paused by a divergence: the program is the same in all lives, so it must
+/// match its log.
 fn check_none_paused(story: &Story) -> Result<(), String> {
     let paused = story.outcomes.iter().find_map(|(id, outcome)| match outcome {
         Err(error) if error.contains("[TFY0036]") => Some((id, error)),
@@ -57,10 +59,10 @@ fn check_none_paused(story: &Story) -> Result<(), String> {
     }
 }
 
-/// What holds for the ledger whatever happened.
+/// Checks the conditions on the ledger that always hold.
 pub(crate) fn check_ledger(story: &Story) -> Result<(), String> {
     let mut attempts: BTreeMap<&str, u64> = BTreeMap::new();
-    // A pure one waits for nothing: it may be done and forgotten, and its key given to another.
+    // A pure step waits for nothing, so its attempt may be lost, and its key be used for another.
     for entry in story.ledger.iter().filter(|entry| entry.kind != "pure") {
         let last = attempts.insert(&entry.key, entry.attempt);
         let told = |what: &str| {
@@ -99,7 +101,7 @@ pub(crate) fn check_ledger(story: &Story) -> Result<(), String> {
     Ok(())
 }
 
-/// An effect that has two results, or a promise that is settled twice.
+/// Finds a step with two results, or a promise that is settled twice.
 fn twice(log: &crate::logs::RunLog) -> Option<String> {
     let mut seen = BTreeSet::new();
     for record in &log.records {
@@ -118,7 +120,7 @@ fn twice(log: &crate::logs::RunLog) -> Option<String> {
     None
 }
 
-/// The same steps were done, as often as their attempts needed.
+/// Checks that the same steps were performed.
 fn check_same_steps(undisturbed: &Story, story: &Story) -> Result<(), String> {
     let steps = |story: &Story| {
         let mut keys: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();

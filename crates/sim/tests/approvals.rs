@@ -1,4 +1,5 @@
-//! Questions to people, crashed at every record: what was decided and said to be safe is never lost, and nobody is asked twice.
+//! Questions to people with a crash at every record: a confirmed decision is never lost, and no
+//! question is asked twice.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use tiffany::durable::{approve, step};
 use tiffany::{ErrorKind, TaskError, timeout, try_spawn};
 use tiffany_sim::Crashes;
 
-/// Two questions at once, one that nobody answers, and one that is taken back.
+/// Two questions at once, one that is never answered, and one that is withdrawn.
 async fn asks() -> Result<Vec<String>, TaskError> {
     let other = try_spawn(async { Ok::<_, TaskError>(approve("Beside?").await?.choice) }).await;
     let first = approve("First?").choices(["ship", "hold"]).payload(&7).await?;
@@ -19,7 +20,7 @@ async fn asks() -> Result<Vec<String>, TaskError> {
 }
 
 #[test]
-fn what_people_decide_survives_a_crash_at_every_record() {
+fn decisions_survive_a_crash_at_every_record() {
     let report = Crashes::in_world(|| ())
         .set_up(|(), builder| builder.register("asks", |()| asks()))
         .run("asks", "asks", &())

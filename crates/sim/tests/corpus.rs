@@ -1,4 +1,5 @@
-//! All that the fuzzer has kept, through the functions it calls. `fuzz/README.md` tells how more is found.
+//! Runs everything in the fuzzer's corpus through the fuzz targets. `fuzz/README.md` says how to
+//! find more.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ fn nothing_in_the_corpus_breaks_the_readers() {
             let bytes =
                 std::fs::read(file.expect("it can be read").path()).expect("it can be read");
             target(&bytes);
-            // Beside what was kept: cut, and with a byte changed.
+            // Also try it cut, and with one byte changed.
             target(&bytes[..bytes.len() / 2]);
             let mut changed = bytes.clone();
             if let Some(byte) = changed.get_mut(bytes.len() / 3) {

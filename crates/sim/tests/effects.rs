@@ -1,4 +1,5 @@
-//! What steps offer beside their results, crashed everywhere: checkpoints, transactions, sagas that fail or are cancelled, and messages between runs.
+//! Features of steps besides their results, crashed everywhere: checkpoints, transactions, sagas
+//! that fail or are cancelled, and messages between runs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,8 @@ use tiffany::durable::{
 use tiffany::{Builder, TaskError, join, kill_task, sleep, try_spawn};
 use tiffany_sim::Crashes;
 
-/// A database that outlives the machine: what was done, by its name, and the results of transactions by their keys.
+/// A database that survives crashes of the machine: the number of times each thing was done, and
+/// the results of transactions by key.
 #[derive(Clone, Default)]
 struct World(Arc<Mutex<Shop>>);
 
@@ -21,7 +23,8 @@ struct Shop {
 }
 
 impl World {
-    /// A step that is done exactly once. Every other attempt loses its line at the end, before or after it was confirmed.
+    /// A step that is done exactly once. Every other attempt loses its connection at the end,
+    /// before or after the commit.
     fn once(&self, what: String) -> Step<u64> {
         let world = self.clone();
         step_transactional("once", move |attempt| {
@@ -56,7 +59,7 @@ impl World {
     }
 }
 
-/// Keeps checkpoints while it sends.
+/// Saves checkpoints while it sends messages.
 async fn sends(world: World) -> Result<(u64, u64), TaskError> {
     let to = run_id("taker");
     send(to, "number", &1).await?;
@@ -108,7 +111,7 @@ fn messages_checkpoints_and_transactions() {
     assert!(report.simulations > 100, "{} simulations show nothing", report.simulations);
 }
 
-/// Books twice, and then fails, or waits until it is cancelled.
+/// Books twice, and then fails or waits to be cancelled.
 async fn trip(world: World, waits: bool) -> Result<(), TaskError> {
     let trip = saga(async move |saga| {
         for what in ["flight", "hotel"] {
@@ -126,7 +129,7 @@ async fn trip(world: World, waits: bool) -> Result<(), TaskError> {
     Ok(trip.await?)
 }
 
-/// Lets it fail, or cancels it after so long.
+/// Runs the saga until it fails, or cancels it after this time.
 async fn books(world: World, cancelled_after: Option<u64>) -> Result<bool, TaskError> {
     let trip = try_spawn(trip(world, cancelled_after.is_some())).await;
     if let Some(millis) = cancelled_after {
@@ -136,7 +139,7 @@ async fn books(world: World, cancelled_after: Option<u64>) -> Result<bool, TaskE
     Ok(trip.await.is_err())
 }
 
-/// What was booked was unbooked. (Each may be done again after a crash, under its key.)
+/// Checks that every booking was cancelled. (Each may be repeated after a crash, with its key.)
 fn all_is_undone(world: &World) -> Result<(), String> {
     for what in ["flight", "hotel"] {
         let (booked, unbooked) =

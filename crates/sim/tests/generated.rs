@@ -1,5 +1,5 @@
-//! Workflows made from seeds, crashed at drawn places. `cargo xtask sim` does the same with other seeds for as long as
-//! one likes.
+//! Workflows generated from seeds, crashed at random places. `cargo xtask sim` does this with other
+//! seeds for any length of time.
 
 use tiffany_sim::programs::{Mood, crashes};
 

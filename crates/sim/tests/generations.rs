@@ -1,5 +1,6 @@
-//! Runs whose log is replaced by a new generation, crashed at every operation of the disk around that: the write beside the
-//! old file, the rename, the syncs; and with a disk that is full or fails there.
+//! Runs whose log is replaced by a new generation, crashed at every disk operation of the
+//! replacement: the write next to the old file, the rename, and the syncs; also with a disk that is
+//! full or fails there.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tiffany_sim::Crashes;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Steps in each generation, a child, a timer.
+/// Each generation has steps, a child and a timer.
 async fn rounds((left, sum): (u64, u64)) -> Result<u64, TaskError> {
     let drawn = random().await % 10;
     let child =
@@ -24,20 +25,20 @@ async fn rounds((left, sum): (u64, u64)) -> Result<u64, TaskError> {
 }
 
 #[test]
-fn a_run_that_begins_anew_crashed_everywhere() {
+fn a_run_with_new_generations_crashed_everywhere() {
     let report = Crashes::of(rounds, (1u64, 0u64)).seeds(0..1).check();
     assert!(report.crashes > 500, "{report}");
     println!("{report}");
 }
 
 #[test]
-fn the_same_with_outward_calls_written_down() {
+fn new_generations_with_only_outward_calls_recorded() {
     let crashes = Crashes::of(rounds, (3u64, 0u64));
     let report = crashes.set_up(|_, builder| builder.record_outward_only()).at_most(80).check();
     println!("{report}");
 }
 
-/// A step that must not be done twice is begun once, in whichever generation; the ledger is checked for that.
+/// An at-most-once step begins once across all generations; the ledger is checked for this.
 #[test]
 fn steps_at_most_once_in_generations() {
     async fn once(round: u64) -> Result<u64, TaskError> {
@@ -55,10 +56,12 @@ fn steps_at_most_once_in_generations() {
     println!("{report}");
 }
 
-/// Messages between runs that both begin anew come once and in order, whenever the machine crashes.
+/// Messages between runs that both begin new generations arrive once and in order, whenever the
+/// machine crashes.
 #[test]
 fn messages_between_generations_come_once() {
-    /// There is one, so no log is tried that comes from nowhere: the two runs know of each other.
+    /// With a world, no cut logs are tried, which would not work because the runs exchange
+    /// messages.
     struct World;
     async fn sender((from, to): (u64, u64)) -> Result<(), TaskError> {
         for number in from..to.min(from + 2) {

@@ -1,11 +1,12 @@
-//! The threat: a call that does not concern the world is written a second time, because the replay took the run to be further than it was.
+//! The threat: a call that is not to the outside world is recorded a second time, because the
+//! replay assumed that the run was further along than it was.
 
 use std::time::Duration;
 
 use tiffany::durable::step;
 use tiffany::{TaskError, gather, group, sleep, spawn};
 
-async fn wakes_and_goes_on(_: ()) -> Result<u32, TaskError> {
+async fn wakes_and_continues(_: ()) -> Result<u32, TaskError> {
     let nap = spawn(sleep(Duration::from_millis(5))).await;
     gather(vec![nap]).await?;
     let _group = group().await;
@@ -13,6 +14,6 @@ async fn wakes_and_goes_on(_: ()) -> Result<u32, TaskError> {
 }
 
 #[test]
-fn what_follows_a_wake_is_written_once() {
-    tiffany_sim::crash_everywhere(wakes_and_goes_on, ());
+fn calls_after_a_wake_are_recorded_once() {
+    tiffany_sim::crash_everywhere(wakes_and_continues, ());
 }

@@ -1,5 +1,6 @@
-//! The integration tests of the crate `tiffany-sim`, a module for each theme. They are one binary because each
-//! binary would be linked with all of the crate: `Cargo.toml` names this file as the only one.
+//! The integration tests of the crate `tiffany-sim`, one module for each topic. They are a single
+//! binary, because every binary would be linked with the whole crate; `Cargo.toml` names only this
+//! file.
 
 mod approvals;
 mod corpus;

@@ -1,5 +1,5 @@
-//! Random programs made of state machines, with snapshots at random places and crashes everywhere: each comes to the value, and does
-//! the steps, that it has to, which a function without any of this knows.
+//! Random programs of state machines, with snapshots at random places and crashes everywhere. Each
+//! must return the value and do the steps that a plain function predicts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tiffany::durable::{DurableAgent, DurablePromise, DurableTask, Retry, step, s
 use tiffany::{Builder, SystemCall, TaskContext, TaskError, TaskStatus};
 use tiffany_sim::Crashes;
 
-/// A program: what it does follows from its numbers.
+/// A program whose behavior is determined by its numbers.
 #[derive(Serialize, Deserialize)]
 struct Walker {
     dice: u64,
@@ -52,7 +52,7 @@ const ACTS: [Act; 9] = [
     Act::Ask,
 ];
 
-/// What is drawn next, and the act it stands for.
+/// Returns the next random number, and the act it stands for.
 fn draw(dice: u64, left: u32, depth: u32, children: usize) -> (u64, Act) {
     let dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     let act = match (left, children) {
@@ -88,7 +88,7 @@ impl Walker {
     }
 }
 
-/// What a number becomes in a step.
+/// Computes the number that a step returns.
 fn changed(sum: u64, by: u64) -> u64 {
     sum.wrapping_mul(31).wrapping_add(by) % 1_000_000_007
 }
@@ -156,10 +156,10 @@ impl DurableAgent for Walker {
     }
 }
 
-/// What everybody is told who asks.
+/// The answer to every question.
 const ANSWER: u64 = 5;
 
-/// The value of a program, and how many steps of each kind it does.
+/// Computes the value of a program, and the number of steps of each kind.
 fn expected(program: (u64, u32, u32), steps: &mut [usize; 2]) -> u64 {
     let (mut dice, mut left, depth) = program;
     let mut children: Vec<(u64, u32, u32)> = Vec::new();
@@ -199,7 +199,7 @@ fn check(program: (u64, u32, u32), every: u64, outward: bool, most: usize) {
         .set_up(set_up)
         .run("walk", "walk", &program)
         .answer(|_| Ok::<u64, String>(ANSWER))
-        // Where snapshots are depends on where it crashed; what comes of it does not.
+        // The places of snapshots depend on crashes, but the result does not.
         .may_differ()
         .holds(move |_, seen| {
             let of = |name: &str| {

@@ -1,4 +1,5 @@
-//! The runtime's own workflows, which use everything that durable runs can do, crashed everywhere.
+//! Workflows of the runtime's own tests, which use everything that durable runs can do, crashed
+//! everywhere.
 
 use crate::kit::{self, Written};
 

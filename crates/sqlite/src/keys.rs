@@ -1,4 +1,5 @@
-//! The table of keys: what was confirmed, and with which result. Nothing here begins or ends a transaction.
+//! The table of keys: committed attempts and their results. Nothing here begins or ends a
+//! transaction.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tiffany::durable::{Attempt, StepError};
@@ -7,7 +8,7 @@ use tiffany::{ErrorKind, TaskError, Uuid};
 use crate::Sqlite;
 
 impl Sqlite {
-    /// The table's name, as SQL has it.
+    /// Returns the name of the table, quoted for SQL.
     fn quoted(&self) -> String {
         format!("\"{}\"", self.shared.settings.table.replace('"', "\"\""))
     }
@@ -25,7 +26,8 @@ impl Sqlite {
         ))
     }
 
-    /// The result of an attempt that was confirmed.
+    /// Returns the result of a committed attempt with this key; `None` if there is none. Fails if
+    /// the key belongs to another run.
     pub(crate) fn look_up(
         &self,
         transaction: &Transaction<'_>,
@@ -67,8 +69,9 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Removes the keys of all runs that this says are over, and tells how many there were. With
-    /// [`Runtime::is_finished`](tiffany::Runtime::is_finished) it is safe at any time: a run that has ended in the log does no step again.
+    /// Removes the keys of all runs for which `is_over` returns true, and returns their number.
+    /// This is safe at any time with [`Runtime::is_finished`](tiffany::Runtime::is_finished),
+    /// because a run that has ended in the log does not repeat any step.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("tiffany-sqlite-forget-{}", std::process::id()));

@@ -1,5 +1,6 @@
-//! Transactional steps in SQLite. What a step of a durable run does to the database, its key and its result are
-//! written in one transaction, so it happens exactly once, whenever the process dies.
+//! Transactional steps in SQLite. The changes that a step of a durable run makes to the database,
+//! its key and its result are written in one transaction, so the step happens exactly once,
+//! whenever the process dies.
 //!
 //! ```
 //! use tiffany::{Runtime, TaskError};
@@ -31,9 +32,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An attempt begins a transaction (`BEGIN IMMEDIATE`) and looks its key up in a table of ours, which is made where it is missing. If the key is
-//! there, an earlier attempt was confirmed: its result is given and the work is not done. Otherwise the work is done, its result is put
-//! beside the key, and both are confirmed together.
+//! An attempt begins a transaction (`BEGIN IMMEDIATE`) and looks up its key in a table that this
+//! crate creates if it does not exist. If the key is there, an earlier attempt was committed: its
+//! result is returned and the work is not repeated. Otherwise the work is done, its result is
+//! stored with the key, and both are committed together.
 
 mod keys;
 
@@ -48,7 +50,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany::durable::{Attempt, Step, StepError, step_transactional};
 
-/// A database that steps of durable runs can write in. It is cheap to clone; clones share their connections.
+/// A database in which steps of durable runs can write. Clones are cheap, and share their
+/// connections.
 #[derive(Clone)]
 pub struct Sqlite {
     shared: Arc<Shared>,
@@ -78,26 +81,28 @@ struct Settings {
     on_stage: Option<OnStage>,
 }
 
-/// The least value of `PRAGMA synchronous` with which a transaction is safe when it is confirmed, in WAL mode too.
+/// The lowest value of `PRAGMA synchronous` with which a committed transaction is durable in WAL
+/// mode, too.
 const FULL: i64 = 2;
 
-/// How far an attempt has come.
+/// The progress of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The transaction was begun.
     Begun,
-    /// The key was looked up, and is not there.
+    /// The key was looked up, and does not exist.
     LookedUp,
     /// The work was done.
     Done,
     /// The key and the result were written.
     Written,
-    /// The transaction was confirmed.
+    /// The transaction was committed.
     Committed,
 }
 
 impl Sqlite {
-    /// The database in this file. It is opened when the first step needs it, and made if it is not there.
+    /// Uses the database in this file. It is opened when a step needs it for the first time, and
+    /// created if it does not exist.
     pub fn new(path: impl AsRef<Path>) -> Sqlite {
         let settings = Settings {
             table: "tiffany_steps".into(),
@@ -119,17 +124,19 @@ impl Sqlite {
         Sqlite::with(self.shared.path.clone(), settings)
     }
 
-    /// The table in which keys and results are kept, instead of `tiffany_steps`.
+    /// Sets the name of the table for keys and results; the default is `tiffany_steps`.
     pub fn table(self, name: &str) -> Sqlite {
         self.set(|settings| settings.table = name.into())
     }
 
-    /// How long an attempt waits while others write, instead of 5 seconds. After that it has failed, and is tried again as its policy says.
+    /// Sets how long an attempt waits while others write; the default is 5 seconds. After that it
+    /// fails, and is repeated according to its policy.
     pub fn busy_timeout(self, timeout: Duration) -> Sqlite {
         self.set(|settings| settings.busy_timeout = timeout)
     }
 
-    /// What is done with each new connection: pragmas, functions. `PRAGMA synchronous` is at least `FULL` afterwards, whatever this sets.
+    /// Sets a function that prepares each new connection, for example with pragmas and functions.
+    /// `PRAGMA synchronous` is raised to `FULL` afterwards if it is lower.
     pub fn on_connect(
         self,
         prepare: impl Fn(&Connection) -> rusqlite::Result<()> + Send + Sync + 'static,
@@ -137,15 +144,17 @@ impl Sqlite {
         self.set(|settings| settings.on_connect = Some(Arc::new(prepare)))
     }
 
-    /// Called between the parts of each attempt, for tests that end the process there.
+    /// Sets a function that is called between the stages of each attempt, for tests that end the
+    /// process there.
     pub fn on_stage(self, hook: impl Fn(Stage, &Attempt) + Send + Sync + 'static) -> Sqlite {
         self.set(|settings| settings.on_stage = Some(Arc::new(hook)))
     }
 
-    /// A step whose work is done in a transaction, exactly once. If the work fails, the transaction is undone, and the step is tried again
-    /// as its [policy](Step::retry) says. The work must not end the transaction itself.
+    /// Makes a step whose work is done in a transaction, exactly once. If the work fails, the
+    /// transaction is rolled back, and the step is repeated according to its [policy](Step::retry).
+    /// The work must not end the transaction itself.
     ///
-    /// In a run that is not durable the key is a new one each time.
+    /// In a run that is not durable, the key is a new one each time.
     #[track_caller]
     pub fn step<T, E, F>(&self, name: &'static str, work: F) -> Step<T>
     where
@@ -157,7 +166,8 @@ impl Sqlite {
         step_transactional(name, move |attempt| {
             let mut connection = this.connection()?;
             let tried = this.attempt(&mut connection, &attempt, &work);
-            // One with an open transaction, after a COMMIT that was refused, is closed.
+            // A connection whose transaction is still open, because the COMMIT was refused, is
+            // closed.
             if connection.is_autocommit() {
                 this.shared.idle().push(connection);
             }
@@ -175,7 +185,8 @@ impl Sqlite {
         T: Serialize,
         E: Into<StepError>,
     {
-        // Immediate: a transaction that reads first and finds out later that it may not write would fail for nothing.
+        // Immediate, because a transaction that reads first and can't upgrade to writing later
+        // would fail needlessly.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         self.reached(Stage::Begun, attempt);
         if let Some(result) = self.look_up(&transaction, attempt)? {
@@ -188,11 +199,11 @@ impl Sqlite {
         self.write(&transaction, attempt, &json)?;
         self.reached(Stage::Written, attempt);
         if attempt.is_given_up() {
-            return Err("nobody waits for it any more, so it was undone".into());
+            return Err("no task waits for it any more, so it was undone".into());
         }
         transaction.commit().map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StepError::from(error),
-            // The system failed in the middle. The next attempt finds out what is in the file.
+            // The system failed during the commit. The next attempt finds out what is in the file.
             _ => StepError::in_doubt(format!("the end of the transaction is not known: {error}")),
         })?;
         self.reached(Stage::Committed, attempt);
@@ -205,7 +216,7 @@ impl Sqlite {
         }
     }
 
-    /// An idle connection, or a new one.
+    /// Returns an idle connection, or a new one.
     fn connection(&self) -> rusqlite::Result<Connection> {
         let shared = &self.shared;
         let idle = shared.idle().pop();
@@ -217,7 +228,7 @@ impl Sqlite {
         if let Some(prepare) = &shared.settings.on_connect {
             prepare(&connection)?;
         }
-        // What the log says was done must not get lost with the power.
+        // Whatever the log records as done must survive a power failure.
         let synchronous: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0))?;
         if synchronous < FULL {
             connection.pragma_update(None, "synchronous", FULL)?;
@@ -230,7 +241,7 @@ impl Sqlite {
     }
 }
 
-/// The code of the book's page on this, as tests of this crate.
+/// Runs the code of the book's page as tests of this crate.
 #[cfg(doctest)]
 mod book {
     #[doc = include_str!("../../../docs/src/transactions.md")]

@@ -1,7 +1,7 @@
-// The one way to the daemon: typed requests, and errors as the problems that it tells.
+// All requests to the daemon: typed, with errors as its problem documents.
 import type { Approval, Diff, Difference, Doubt, Effects, Me, Problem, Records, RunDetail, RunPage, Status, Step, StuckTasks, Tasks, Timeline } from './types';
 
-/** What the daemon said no with. */
+/** The error of a refused request. */
 export class ApiError extends Error {
   constructor(
     readonly problem: Problem,
@@ -11,10 +11,10 @@ export class ApiError extends Error {
   }
 }
 
-/** What was typed is no good. */
+/** The error for input that is not valid. */
 export class InputError extends Error {}
 
-/** What went wrong, in the form in which the daemon would tell it. */
+/** Converts any error to the form of the daemon's problem documents. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof ApiError) return error.problem;
   if (error instanceof InputError) return { title: error.message, code: 'input', next: 'correct it and try again' };
@@ -64,7 +64,7 @@ async function problemIn(answer: Response): Promise<Problem> {
       return { title: problem.title, code: problem.code ?? String(answer.status), next: problem.next ?? '' };
     }
   } catch {
-    // Not from the daemon: something between it and this page has answered.
+    // The answer comes from something between the daemon and this page.
   }
   return { title: `the daemon answered ${answer.status} ${answer.statusText}`, code: String(answer.status), next: 'check for a proxy between this page and the daemon' };
 }
@@ -143,7 +143,9 @@ export const api = {
   remove: async (run: string) => void (await ask('DELETE', `/api/v1/runs/${name(run)}`)),
 };
 
-/** The lines of `tiffany diff --json` as one object, whether they come as a list or are one already. */
+/**
+ * The lines of `tiffany diff --json` as one object, whether they arrive as a list or as an object.
+ */
 export function diffOf(told: unknown): Diff {
   const lines = Array.isArray(told) ? told : Array.isArray((told as { lines?: unknown[] }).lines) ? (told as { lines: unknown[] }).lines : [told];
   const diff = { parting: null, same_records: 0, differences: [] as Difference[] } as unknown as Diff;

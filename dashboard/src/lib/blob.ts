@@ -1,11 +1,14 @@
-// Values that are kept beside the log, as blobs: a record has their hash and how long they are.
+// Blobs, which are values stored outside the log's lines: a record has their hash and length.
 
 export interface Kept {
   hash: string;
   len: number;
 }
 
-/** The blob that a value stands for, if it is one: `{"$blob": HASH, "len": BYTES}`, and `"as": "bytes"` for what is no JSON. */
+/**
+ * Returns the blob that a value refers to, if it is a reference: `{"$blob": HASH, "len": BYTES}`,
+ * with `"as": "bytes"` for data that is not JSON.
+ */
 export function blobOf(value: unknown): Kept | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
   const { $blob: hash, len, as, ...rest } = value as Record<string, unknown>;
@@ -13,10 +16,14 @@ export function blobOf(value: unknown): Kept | null {
   return (as === undefined || as === 'bytes') && Object.keys(rest).length === 0 ? { hash, len: len as number } : null;
 }
 
-/** A value as readable JSON, in pieces: text, and the blobs that were not read yet. Those of `read` stand in their place. */
+/**
+ * Formats a value as readable JSON in pieces: text, and blobs that are not loaded. Blobs in `read`
+ * are replaced by their content.
+ */
 export function piecesOf(value: unknown, read: ReadonlyMap<string, unknown>): (string | Kept)[] {
   const found: Kept[] = [];
-  // What a run itself wrote in that form is marked by `$json`; neither it nor what was read is looked into.
+  // A value of the run that looks like a reference is marked by `$json`; neither such values nor
+  // loaded blobs are searched.
   const plain = new WeakSet<object>();
   const walk = (mark: string) =>
     JSON.stringify(
@@ -37,7 +44,7 @@ export function piecesOf(value: unknown, read: ReadonlyMap<string, unknown>): (s
     ) ?? '';
   let mark = 'blob';
   let parts = walk(mark).split(`"${mark}"`);
-  // Somebody's text can be the mark, too: then another one is taken.
+  // If the text of the run contains the mark, another mark is used.
   while (parts.length !== found.length + 1) {
     mark += '-';
     found.length = 0;
@@ -46,7 +53,7 @@ export function piecesOf(value: unknown, read: ReadonlyMap<string, unknown>): (s
   return parts.flatMap((part, index) => (index === 0 ? [part] : [found[index - 1]!, part]));
 }
 
-/** As many of the pieces as have so many characters. */
+/** Returns the first pieces, up to this many characters. */
 export function cutTo(pieces: readonly (string | Kept)[], most: number): (string | Kept)[] {
   const kept: (string | Kept)[] = [];
   for (const piece of pieces) {

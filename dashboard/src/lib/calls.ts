@@ -1,4 +1,4 @@
-// Where each kind of system call goes.
+// The targets of each kind of system call.
 
 export const TARGETS: [string, readonly string[]][] = [
   ['Scheduler', ['yield', 'get_tid', 'get_handlers', 'spawn', 'wait', 'wait_task', 'gather', 'race', 'cancel', 'kill_task', 'create_group', 'join_group', 'charge']],
@@ -25,7 +25,7 @@ export interface CallSums {
   calls: { call: string; total: number; rate: number }[];
 }
 
-/** Calls by where they go, the busiest first; calls that nobody made are left out. */
+/** Groups calls by their target, the busiest first; calls that were never made are left out. */
 export function grouped(calls: readonly { call: string; total: number; rate: number }[]): CallSums[] {
   const groups = new Map<string, CallSums>();
   for (const one of calls) {

@@ -1,14 +1,17 @@
-// What it means that two runs part.
+// Explains in words how two runs diverge.
 import type { Diff } from './types';
 
 export interface Parting {
-  /** How it goes on after the records that are the same. */
+  /** How the runs continue after their common records. */
   then: string;
-  /** What stands in place of the differences, where there are none. */
+  /** The text that is shown if there are no differences. */
   none: string;
 }
 
-/** Runs can part although no task of theirs differs: one goes on, or the same is written in another order. `nameOf` shows an id. */
+/**
+ * Explains how two runs diverge. They can diverge although none of their tasks differ: only one
+ * continues, or records are in another order. `nameOf` formats an id.
+ */
 export function partingOf({ a, b, parting, differences, summary }: Diff, nameOf: (id: string) => string): Parting {
   if ((summary?.differences ?? differences.length) > 0 || !parting) return { then: 'then the runs differ', none: '' };
   if (!parting.a || !parting.b) {

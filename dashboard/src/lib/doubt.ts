@@ -1,6 +1,9 @@
-// A step in doubt: which call it is, and whether a value can be its result.
+// Steps in doubt: the call that a key refers to, and whether a value can be its result.
 
-/** The record of the call that a key names: `RUN/12`, or `RUN/2.12` in a later generation of the run. */
+/**
+ * Returns the record of the call in a key: `RUN/12`, or `RUN/2.12` in a later generation of the
+ * run.
+ */
 export function callOf(key: string): number {
   return Number(/\d+$/.exec(key)?.[0] ?? 0);
 }
@@ -18,8 +21,9 @@ function kindOf(value: unknown): Kind {
 const isTagged = (value: object) => Object.keys(value).some((key) => key.startsWith('$'));
 
 /**
- * The first place at which a value differs in type from an earlier result of the same step; null if there is none.
- * Where the earlier one was null, or an object of some class of the program's, anything goes.
+ * Returns the first place at which a value differs in type from an earlier result of the same step;
+ * null if there is none. Where the earlier result was null, or an object of a class of the program,
+ * any value is accepted.
  */
 export function mismatch(earlier: unknown, value: unknown, place = 'the result'): string | null {
   const [was, is] = [kindOf(earlier), kindOf(value)];

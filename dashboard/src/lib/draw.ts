@@ -1,11 +1,11 @@
-// Draws the lanes of a timeline on a canvas. It knows neither tasks nor the daemon.
+// Draws the lanes of a timeline on a canvas. It doesn't depend on tasks or the daemon.
 import { duration } from './time';
 import { ticks, xOf, type View } from './timeline';
 import type { Kind, Lane } from './types';
 
 export interface Picture {
   view: View;
-  /** Where time has come to. */
+  /** The current end of the time. */
   end: number;
   rows: { tid: number; label: string; lane: Lane | undefined; y: number }[];
   rowHeight: number;
@@ -65,7 +65,7 @@ function drawRow(on: CanvasRenderingContext2D, picture: Picture, row: Picture['r
   on.fillStyle = row.tid === picture.selected ? colours.text! : colours.muted!;
   on.fillText(fitted(on, row.label, left - 24), 16, y + rowHeight / 2);
   if (!row.lane) return;
-  // What is too small for a pixel is not drawn over what is there already.
+  // A slice that is smaller than a pixel is not drawn over another.
   let drawnTo = -1;
   for (const [from, to, kind] of row.lane.slices) {
     const until = to ?? end;
@@ -76,7 +76,7 @@ function drawRow(on: CanvasRenderingContext2D, picture: Picture, row: Picture['r
     const wide = Math.max(x2 - x1, 1);
     on.globalAlpha = picture.only && picture.only !== kind ? 0.15 : 1;
     on.fillStyle = colours[kind] ?? colours.other!;
-    // What is only asleep or in line steps back.
+    // Sleeping and queued slices are thinner.
     const thick = kind === 'sleep' || kind === 'ready' ? rowHeight - 19 : rowHeight - 10;
     on.fillRect(left + x1, y + (rowHeight - thick) / 2, wide, thick);
     drawnTo = x1 + wide;

@@ -1,6 +1,6 @@
 // Cells of a heat map over time.
 
-/** Two readings for a cell, the last one at the end; nothing where none was read yet. */
+/** Averages two readings per cell, the latest last; null for cells without a reading. */
 export function cellsOf(rates: readonly number[], cells: number): (number | null)[] {
   const first = rates.length - cells * 2;
   return Array.from({ length: cells }, (_, index) => {
@@ -9,7 +9,7 @@ export function cellsOf(rates: readonly number[], cells: number): (number | null
   });
 }
 
-/** How strong the colour is. The root keeps the quiet ones in sight. */
+/** Returns the strength of a cell's colour. The square root keeps low values visible. */
 export function heat(value: number, most: number): number {
   return value <= 0 ? 0 : 0.15 + 0.85 * Math.sqrt(value / most);
 }

@@ -1,10 +1,11 @@
-// Where the tasks of a graph stand: layers from left to right by who spawned whom. Very many are drawn as groups.
+// Lays out the tasks of a graph: layers from left to right by parent. Large graphs are drawn as
+// groups.
 import { forest } from './tasks';
 import type { Task } from './types';
 
 export interface Node {
   id: string;
-  /** The tasks it stands for: one, or those of a group. */
+  /** The tasks of the node: one, or those of a group. */
   tasks: Task[];
   label: string;
   state: string;
@@ -25,7 +26,7 @@ export interface Graph {
   edges: Edge[];
   width: number;
   height: number;
-  /** How many tasks are drawn only as part of a group. */
+  /** The number of tasks that are drawn only as part of a group. */
   collapsed: number;
 }
 
@@ -37,7 +38,10 @@ interface Group {
   parent: string | null;
 }
 
-/** Groups of tasks that look the same, until there are no more than `most`. The tasks of `apart` stand alone. */
+/**
+ * Groups tasks that look the same, until there are at most `most` nodes. The tasks in `apart` stay
+ * separate.
+ */
 function groups(tasks: readonly Task[], most: number, apart: ReadonlySet<number>): Group[] {
   const { roots, children } = forest(tasks);
   if (tasks.length <= most) return tasks.map((task) => ({ id: `t${task.tid}`, tasks: [task], parent: parentOf(task, roots) }));
@@ -52,7 +56,7 @@ function groups(tasks: readonly Task[], most: number, apart: ReadonlySet<number>
       if (there) there.push(task);
       else alike.set(key, [task]);
     }
-    // Even groups can be too many: the smallest of them become one.
+    // If even groups are too many, the smallest are merged into one.
     const room = Math.max(4, Math.floor((most - found.length) / (queue.length + 1)));
     const sorted = [...alike.values()].sort((a, b) => Number(apart.has(b[0]!.tid)) - Number(apart.has(a[0]!.tid)) || b.length - a.length);
     const kept = sorted.length > room ? [...sorted.slice(0, room - 1), sorted.slice(room - 1).flat()] : sorted;
@@ -84,7 +88,7 @@ function stateOf(tasks: readonly Task[]): string {
   return 'completed';
 }
 
-/** `root` is what a first task is called that has no name. */
+/** `root` is the name of a root task without one. */
 export function graphOf(tasks: readonly Task[], root: string, most = 300): Graph {
   const onFailure = new Set(tasks.flatMap((task) => (task.error ? [task.tid, task.error.origin ?? task.tid, ...(task.error.hops ?? [])] : [])));
   const apart = onFailure.size <= most / 3 ? onFailure : new Set<number>();
@@ -102,7 +106,7 @@ export function graphOf(tasks: readonly Task[], root: string, most = 300): Graph
   };
 }
 
-/** Leaves one under the other, parents in the middle of their children. */
+/** Places leaves below each other, and parents in the middle of their children. */
 function placed(found: readonly Group[], root: string): Node[] {
   const below = new Map<string | null, Group[]>();
   for (const group of found) {
@@ -132,7 +136,7 @@ function edgesOf(tasks: readonly Task[], nodes: readonly Node[], nodeOf: Readonl
     if (from && to && from !== to) edges.set(`${kind} ${from} ${to}`, { from, to, kind });
   };
   for (const node of nodes) add(node.parent ?? undefined, node.id, 'spawned');
-  // Nobody waits any more for who is over.
+  // A wait for a finished task has ended.
   const open = new Set(tasks.filter((task) => !OVER.has(task.state)).map((task) => task.tid));
   for (const task of tasks) {
     for (const wait of task.waits) for (const on of wait.on) if (open.has(on)) add(nodeOf.get(task.tid), nodeOf.get(on), 'waits');

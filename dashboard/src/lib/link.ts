@@ -1,4 +1,4 @@
-// What a link means. What one sees is in the link, so that it can be shared and Back works.
+// Links. What is visible is part of the link, so that it can be shared and Back works.
 
 export const TABS = ['overview', 'graph', 'timeline', 'records', 'effects', 'output'] as const;
 export type Tab = (typeof TABS)[number];
@@ -41,7 +41,7 @@ export function compareLink(left: string, right: string): string {
   return `/compare/${encodeURIComponent(left)}/${encodeURIComponent(right)}`;
 }
 
-/** The link with some of its query changed; what is empty is left out. */
+/** Returns the link with a part of its query changed; empty values are left out. */
 export function withPatch(path: string, query: URLSearchParams, patch: Record<string, string | number | null | undefined>): string {
   const next = new URLSearchParams(query);
   for (const [name, value] of Object.entries(patch)) {

@@ -1,5 +1,5 @@
-// What runs do while they do it: one WebSocket that comes back by itself and goes on where it was.
-// It hands events over once for each frame, and keeps none.
+// Live events over a WebSocket that reconnects and continues where it was. Events are passed on
+// once per frame, and not stored.
 import { token, withQuery } from './api';
 import type { Activity } from './types';
 
@@ -8,22 +8,22 @@ export type LinkState = 'connecting' | 'live' | 'down';
 export interface Listener {
   events(batch: Activity[]): void;
   state?(state: LinkState): void;
-  /** What was told before may not be so any more: the daemon is another process, or events are gone. */
+  /** Earlier events may be outdated: the daemon was restarted, or events were lost. */
   gap?(why: { restarted: true } | { lost: number }): void;
 }
 
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 8000;
-/** More than this in one frame is more than a page can show. The rest counts as lost. */
+/** The most events per frame, which is more than a page can show. The rest counts as lost. */
 const MAX_WAITING = 20_000;
 
-/** How long to wait before the attempt of that number; `random` is between 0 and 1. */
+/** Returns the delay before this attempt to reconnect; `random` is between 0 and 1. */
 export function delay(attempt: number, random: number): number {
   const most = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt);
   return most / 2 + (most / 2) * random;
 }
 
-/** The epoch has 64 bits, which a number of JavaScript has not: it stays the text that it is. */
+/** The epoch has 64 bits, which exceeds a JavaScript number, so it stays text. */
 export function epochOf(text: string): string | null {
   return /"epoch":\s*"?(\d+)/.exec(text)?.[1] ?? null;
 }
@@ -56,7 +56,7 @@ export class Live {
   #isStopped = false;
   #wake = () => this.#hurry();
 
-  /** `history`: also what happened before, as far as the daemon still knows it. */
+  /** With `history`, earlier events are included as far as the daemon still has them. */
   constructor(
     private readonly path: string,
     private readonly listener: Listener,

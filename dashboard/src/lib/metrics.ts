@@ -1,4 +1,4 @@
-// Prometheus' text format, and what can be told from two readings of it.
+// Prometheus' text format, and figures from one or two readings of it.
 
 export type Labels = Record<string, string>;
 
@@ -45,14 +45,14 @@ function fits(labels: Labels, wanted: Labels): boolean {
   return Object.entries(wanted).every(([name, value]) => labels[name] === value);
 }
 
-/** The sum of what has these labels; 0 where there is nothing. */
+/** Returns the sum of the samples with these labels; 0 if there are none. */
 export function sum(reading: Reading, name: string, wanted: Labels = {}): number {
   let all = 0;
   for (const sample of reading.get(name) ?? []) if (fits(sample.labels, wanted)) all += sample.value;
   return all;
 }
 
-/** Sums by the value of one label, the largest first. */
+/** Returns sums by the value of one label, the largest first. */
 export function by(reading: Reading, name: string, label: string): { key: string; value: number }[] {
   const sums = new Map<string, number>();
   for (const sample of reading.get(name) ?? []) {
@@ -62,13 +62,16 @@ export function by(reading: Reading, name: string, label: string): { key: string
   return [...sums].map(([key, value]) => ({ key, value })).sort((a, b) => b.value - a.value || a.key.localeCompare(b.key));
 }
 
-/** How much a counter grew each second. A counter that fell began anew. */
+/** Returns the growth of a counter per second. A counter that fell was reset. */
 export function ratePerSecond(before: number, after: number, seconds: number): number {
   if (seconds <= 0) return 0;
   return (after >= before ? after - before : after) / seconds;
 }
 
-/** A quantile of a histogram: the growth since `before`, if there is one. Nothing where nothing was measured. */
+/**
+ * Returns a quantile of a histogram, over its growth since `before` if that is given; null without
+ * data.
+ */
 export function quantile(reading: Reading, name: string, q: number, wanted: Labels = {}, before?: Reading): number | null {
   const buckets = new Map<number, number>();
   const add = (from: Reading, sign: number) => {
@@ -95,7 +98,7 @@ export function quantile(reading: Reading, name: string, q: number, wanted: Labe
   return lower;
 }
 
-/** The mean of a histogram. */
+/** Returns the mean of a histogram. */
 export function mean(reading: Reading, name: string, wanted: Labels = {}): number | null {
   const times = sum(reading, `${name}_count`, wanted);
   return times > 0 ? sum(reading, `${name}_sum`, wanted) / times : null;

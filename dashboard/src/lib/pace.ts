@@ -1,6 +1,10 @@
-// Asks again when something has changed: at once if it was quiet, and never twice at the same time.
+// Repeats a request when something has changed: at once after a quiet time, and never twice at the
+// same time.
 
-/** How long to wait after an answer, in terms of how long it took: a slow answer is asked for less often. */
+/**
+ * Returns how long to wait after an answer, from how long it took: slow answers are requested less
+ * often.
+ */
 export function restAfter(tookMs: number, leastMs: number): number {
   return Math.max(leastMs, Math.min(10_000, tookMs * 4));
 }
@@ -17,7 +21,7 @@ export class Pace {
     private readonly leastMs = 300,
   ) {}
 
-  /** Something has changed. */
+  /** Reports a change. */
   poke() {
     if (this.#isStopped) return;
     this.#isWanted = true;

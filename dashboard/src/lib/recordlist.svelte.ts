@@ -1,11 +1,12 @@
-// The records of a run, newest first. Without a filter any of them can be had at once; with one, page after page.
+// The records of a run, newest first. Without a filter any of them can be loaded at once; with one,
+// page after page.
 import { api, problemOf, type RecordFilter } from './api';
 import { Pace } from './pace';
 import type { LogRecord, Problem } from './types';
 import { pagesOf, type Range } from './virtual';
 
 const PAGE = 200;
-/** Pages that are kept; the ones that were seen longest ago go first. */
+/** The number of pages that are kept; the least recently seen are dropped first. */
 const MAX_PAGES = 60;
 
 export class RecordList {
@@ -15,7 +16,7 @@ export class RecordList {
   found = $state.raw<LogRecord[]>([]);
   problem = $state.raw<Problem | null>(null);
   isFirst = $state(true);
-  /** Grows when a page has come, so that rows are drawn again. */
+  /** Increases when a page has arrived, so that rows are drawn again. */
   version = $state(0);
   #pages = new Map<number, Map<number, LogRecord>>();
   #asking = new Set<number>();
@@ -32,7 +33,7 @@ export class RecordList {
     return Boolean(task || type || failed || text);
   }
 
-  /** How many rows there are to scroll through. */
+  /** The number of rows to scroll through. */
   get count(): number {
     return this.isFiltered ? this.found.length : this.last;
   }
@@ -56,14 +57,14 @@ export class RecordList {
     this.#head.stop();
   }
 
-  /** The record of a row; nothing while it is on its way. */
+  /** Returns the record of a row; undefined while it is being loaded. */
   at(index: number): LogRecord | undefined {
     if (this.isFiltered) return this.found[index];
     const seq = this.last - index;
     return this.#pages.get(Math.floor((seq - 1) / PAGE))?.get(seq);
   }
 
-  /** The row of a record. */
+  /** Returns the row of a record. */
   rowOf(seq: number): number {
     return this.isFiltered ? this.found.findIndex((record) => record.seq === seq) : this.last - seq;
   }
@@ -106,7 +107,7 @@ export class RecordList {
     }
   }
 
-  /** Asks for what is on the screen and not here. */
+  /** Requests the visible records that are not loaded. */
   need(range: Range) {
     if (this.isFiltered) {
       if (range.to >= this.found.length - 30) void this.#more();
@@ -125,7 +126,7 @@ export class RecordList {
       const told = await api.records(this.run, { order: 'desc', before: (page + 1) * PAGE + 1, limit: PAGE });
       this.#keep(told.records);
       this.version += 1;
-      // What is missing in a whole page is not in the log any more; it is not asked for again and again.
+      // Records that are missing in a whole page are no longer in the log, and not requested again.
     } catch (error) {
       this.problem = problemOf(error);
     } finally {

@@ -1,9 +1,9 @@
-// A record of the log as one line, and which types there are.
+// Records of the log as one line each, and their types.
 import { brief, oneLine, place } from './text';
 import { day, moment } from './time';
 import type { ChangedAnswer, LogRecord } from './types';
 
-/** Types that are asked for together. */
+/** Types that are requested together. */
 export const TYPE_GROUPS: { name: string; types: string[] }[] = [
   { name: 'Tasks', types: ['TaskSpawn', 'TaskExit', 'TaskAbort', 'TaskCancel'] },
   { name: 'Calls', types: ['TaskYield', 'TaskWake'] },
@@ -24,19 +24,19 @@ function errorText(error: unknown): string {
   return [message ?? brief(error), code ? `[${code}]` : ''].filter(Boolean).join(' ');
 }
 
-/** How the answer in a record was changed when its run was forked; null if it was not. */
+/** Returns how the answer in a record was changed when its run was forked; null if it was not. */
 export function changeOf(record: LogRecord): ChangedAnswer | null {
   if (record.set === undefined) return null;
   const text = (value: unknown) => (typeof value === 'string' ? value : null);
   return { when: text(record.set_ts), by: text(record.set_by) };
 }
 
-/** The same in words. */
+/** Describes a changed answer in words. */
 export function changed({ when, by }: ChangedAnswer): string {
   return ['changed in the fork', by ? `by ${oneLine(by, 80)}` : '', when ? `on ${day(moment(when))}` : ''].filter(Boolean).join(' ');
 }
 
-/** What a record says, beside its number, time, task and type. */
+/** Describes a record, without its number, time, task and type. */
 export function says(record: LogRecord): string {
   const parts: string[] = [];
   const change = changeOf(record);
@@ -53,34 +53,46 @@ export function says(record: LogRecord): string {
 
 const ANSWERS = new Set(['EffectResult', 'ApprovalDecided', 'PromiseSettled', 'Message']);
 
-/** The answer that a record has and that a fork may change. A failed attempt that is retried, and a decision to run a step again, answer nothing. */
+/**
+ * Returns the answer in a record that a fork may change. A failed attempt that is retried, and a
+ * decision to run a step again, contain no answer.
+ */
 export function answerOf(record: LogRecord): { kind: 'value'; value: unknown } | { kind: 'error'; message: string } | null {
   if (!ANSWERS.has(record.type) || record.retry_at !== undefined || record.decided === 'again') return null;
   return isFailure(record) ? { kind: 'error', message: errorText(record.error) } : { kind: 'value', value: record.value ?? null };
 }
 
-/** Which records of a run can be forked, and why later ones cannot. */
+/** The records of a run that can be forked, and why later ones cannot. */
 export interface Forkable {
   /** The last record that can be forked; 0 if none can. */
   last: number;
   why: string | null;
 }
 
-/** The types of records that end a run's part in a fork: those that end a task, and what is left of a compacted run. */
+/**
+ * The types of records after which a fork has nothing left to do: the ends of tasks, and the record
+ * of a compacted run.
+ */
 export const ENDS = 'TaskExit,TaskAbort,TaskCancel,Compacted';
 
-/** The same, from the last two records of a finished run that are among `ENDS`: a fork must have something left to do. */
+/**
+ * Finds the last record that can be forked, from the last two records of a finished run that are
+ * among `ENDS`: a fork must have something left to do.
+ */
 export function forkableBefore([end, before]: readonly LogRecord[], last: number): Forkable {
   if (end?.type === 'Compacted' || before?.type === 'Compacted') return { last: 0, why: 'This run was compacted: its records were removed, so it cannot be forked.' };
   return end ? { last: end.seq - 1, why: `The run ended at record ${end.seq}, so nothing is left to do after that.` } : { last, why: null };
 }
 
-/** The record of the call that this one answers. */
+/** Returns the record of the call that this record answers. */
 export function answers(record: LogRecord): number | null {
   return typeof record.of === 'number' ? record.of : null;
 }
 
-/** What the failed records of a task, newest first, say of where its error is written, and of the step it came from. */
+/**
+ * Finds, in the failed records of a task, newest first, the record of its error and the step that
+ * caused it.
+ */
 export function writtenAbout(records: readonly LogRecord[]): { record: number | null; effect: number | null; step: string | null } {
   const abort = records.find((record) => record.type === 'TaskAbort');
   const result = records.find((record) => record.type === 'EffectResult');

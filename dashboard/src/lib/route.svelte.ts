@@ -1,4 +1,4 @@
-// Where the page is, and going elsewhere.
+// The current page, and navigation.
 import { pageOf, withPatch, type Page } from './link';
 
 class Route {
@@ -27,7 +27,7 @@ class Route {
     return this.query.get(name) ?? '';
   }
 
-  /** Changes some of the query of where one is. */
+  /** Changes a part of the current query. */
   set(patch: Record<string, string | number | null | undefined>, how: { replace?: boolean } = { replace: true }) {
     const link = withPatch(this.path, this.query, patch);
     if (link !== location.pathname + location.search) this.go(link, how);

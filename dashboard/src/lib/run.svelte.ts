@@ -1,4 +1,4 @@
-// One run as it is seen: what the daemon knows of it, its tasks, and what it shows while it goes on. All of it bounded.
+// The view of one run: its summary, its tasks, and the events it shows. All lists are bounded.
 import { api, ApiError, problemOf } from './api';
 import { Live, type LinkState } from './live';
 import { Pace } from './pace';
@@ -13,7 +13,7 @@ export interface Progress {
   message: string;
 }
 
-/** A line of what a run shows. */
+/** A line that a run shows. */
 export interface Shown {
   seq: number;
   ts: string;
@@ -28,7 +28,7 @@ export const MAX_LINES = 5000;
 const MAX_PROGRESS = 2000;
 const SHOWN_STAGES = new Set(['Log', 'Output', 'WaitingForLLM', 'PreviewingPatch', 'CommittingPatch', 'Idle']);
 
-/** The line that an event is, if it is one of what a run shows. */
+/** Converts an event to a line, if it is shown as one. */
 export function lineOf(event: Activity): Shown | null {
   if (!SHOWN_STAGES.has(event.stage)) return null;
   const data = event.data ?? {};
@@ -45,17 +45,17 @@ export class RunView {
   detail = $state.raw<RunDetail | null>(null);
   input = $state.raw<{ value: unknown } | null>(null);
   tasks = $state.raw<Tasks | null>(null);
-  /** Its steps that somebody has to decide on. */
+  /** The run's steps in doubt, which need a decision. */
   doubts = $state.raw<Doubt[]>([]);
   change = $state.raw<ChangedAnswer | null | undefined>(undefined);
   problem = $state.raw<Problem | null>(null);
   lines = $state.raw<Shown[]>([]);
-  /** How many lines are not kept here any more. */
+  /** The number of lines that were dropped. */
   gone = $state(0);
   lost = $state(0);
   progress = $state.raw<ReadonlyMap<number, Progress>>(new Map());
   link = $state<LinkState>('connecting');
-  /** Grows with everything that happened: what else belongs to the run is old then. */
+  /** Increases with every event, after which other data about the run is outdated. */
   version = $state(0);
   #live: Live | null = null;
   #list = new TaskList((part) => api.tasks(this.name, part));
@@ -78,7 +78,7 @@ export class RunView {
   }
 
   async #read() {
-    // The tasks of a long run take a moment; what it is and why it failed does not wait for them.
+    // Loading the tasks of a long run takes a moment; its state and its error don't wait for that.
     const tasks = this.#list
       .read((told) => {
         if (!this.#isStopped) this.tasks = told;
@@ -111,7 +111,7 @@ export class RunView {
     if (first && 'input' in first) this.input = { value: first.input };
   }
 
-  /** The answer that this fork was given in place of its parent's. */
+  /** The answer that replaces the parent's in this fork. */
   async #readChange({ uuid, parent }: RunDetail) {
     if (!parent || this.change !== undefined) return;
     const [record] = (await api.records(uuid, { from: parent.at, limit: 1 })).records;
@@ -119,7 +119,7 @@ export class RunView {
   }
 
   async #readDoubts({ uuid, state }: RunDetail) {
-    // A run that is over has none.
+    // A finished run has no doubts.
     const all = isUnfinished(state) ? await api.doubts() : [];
     if (!this.#isStopped) this.doubts = all.filter((one) => one.run === uuid);
   }

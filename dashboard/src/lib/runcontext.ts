@@ -1,4 +1,5 @@
-// Which run the values on the screen are of: whoever shows a run says it, whoever shows a value asks.
+// The run that the values on the screen belong to: a view of a run sets it, and a view of a value
+// reads it.
 import { getContext, setContext } from 'svelte';
 
 const KEY = Symbol('run');
@@ -7,7 +8,7 @@ export function setRun(run: () => string) {
   setContext(KEY, run);
 }
 
-/** Nothing where values are of no run, or of several. */
+/** Undefined for values that belong to no run, or to several. */
 export function theRun(): (() => string) | undefined {
   return getContext<(() => string) | undefined>(KEY);
 }

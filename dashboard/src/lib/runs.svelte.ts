@@ -1,17 +1,20 @@
-// The list of runs as it is seen: pages that were asked for, kept true by events.
+// The visible list of runs: loaded pages, updated by events.
 import { api, ApiError, problemOf, type RunFilter } from './api';
 import { Pace } from './pace';
 import type { Activity, Problem, RunState, RunSummary } from './types';
 
 export const PAGE = 200;
-/** Pages grow as one goes on, so that the end of a long list is not hundreds of questions away. */
+/**
+ * The most runs in a page. Pages grow while scrolling, so that the end of a long list is not
+ * hundreds of requests away.
+ */
 const LARGEST_PAGE = 5000;
-/** The states that have a count, the ones that need somebody first. */
+/** The states that are counted, those that need attention first. */
 export const STATES: RunState[] = ['failed', 'damaged', 'ending', 'held', 'paused', 'live', 'completed', 'cancelled'];
 
 const ENDS: Record<string, RunState> = { Completed: 'completed', Failed: 'failed', Cancelled: 'cancelled' };
 
-/** A run after what an event tells of it. */
+/** Applies an event to a run. */
 export function afterEvent(run: RunSummary, event: Activity): RunSummary {
   const state = event.tid === undefined ? ENDS[event.stage] : undefined;
   if (!state || run.state === state) return run;
@@ -19,7 +22,9 @@ export function afterEvent(run: RunSummary, event: Activity): RunSummary {
   return { ...run, state, ended: event.ts, waits: [], tasks: 0, ...(state === 'failed' ? { error: { code, message: event.message } } : {}) };
 }
 
-/** The head of the list once more, before what was loaded behind it; nothing if there may be others between the two. */
+/**
+ * Replaces the head of the list in what was loaded; null if runs between the two may be missing.
+ */
 export function merged(head: RunSummary[], loaded: RunSummary[]): RunSummary[] | null {
   const there = new Set(head.map((run) => run.uuid));
   const last = head.at(-1);
@@ -48,7 +53,7 @@ export class RunList {
     this.again();
   }
 
-  /** What is loaded may be old. */
+  /** Reports that the loaded runs may be outdated. */
   again() {
     this.#head.poke();
     this.#counter.poke();
@@ -77,7 +82,7 @@ export class RunList {
     }
   }
 
-  /** Loads on, if the end of what is loaded comes near. */
+  /** Loads more if the end of the loaded runs comes near. */
   async more(upTo: number) {
     if (this.#isLoading || !this.#next || upTo < this.rows.length - 40) return;
     this.#isLoading = true;
@@ -107,11 +112,11 @@ export class RunList {
         }
       }),
     );
-    // What is not told is what it was.
+    // A count that is missing in the answer keeps its value.
     this.counts = Object.fromEntries(STATES.map((state, index) => [state, counts[index] ?? this.counts[state]]));
   }
 
-  /** Changes rows at once; what events do not tell is asked for after. */
+  /** Applies events to rows at once; data that events don't contain is requested afterwards. */
   take(batch: Activity[]) {
     const ends = new Map<string, Activity>();
     let isOther = false;

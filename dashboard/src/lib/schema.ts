@@ -1,4 +1,4 @@
-// A form made of a JSON Schema: which fields it has, and the value that they make.
+// Forms for a JSON Schema: the fields, and the value that they form.
 import type { Schema } from './types';
 
 export type Field =
@@ -7,11 +7,14 @@ export type Field =
   | { name: string; as: 'fixed'; isRequired: boolean; isNullable: boolean; schema: Schema }
   | { name: string; as: 'choice'; choices: { value: unknown; text: string }[]; isRequired: boolean; isNullable: boolean; schema: Schema };
 
-/** The fields of an object, or one field without a name for another value. Nothing where only JSON serves. */
+/**
+ * Returns the fields of an object, or one field without a name for another value; null if only JSON
+ * can express the value.
+ */
 export function fieldsOf(schema: Schema | null | undefined): Field[] | null {
   if (!schema) return null;
   if (schema.type === 'object' && schema.properties) {
-    // Names may come in any order; the list of those that are needed is as its author wrote it.
+    // The names have any order; required fields keep the order in which the author listed them.
     const required = schema.required ?? [];
     const place = (field: Field) => (field.isRequired ? required.indexOf(field.name) : required.length);
     const fields = Object.entries(schema.properties).map(([name, inner]) => fieldOf(name, inner, required.includes(name)));
@@ -52,7 +55,7 @@ function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
 
 const EMPTY: Record<string, unknown> = { string: '', integer: 0, number: 0, boolean: false, array: [] };
 
-/** A value of the form of a schema, with what has to be there and nothing in it. */
+/** Returns a value of the form of a schema, with its required parts and no content. */
 function skeleton(schema: Schema): unknown {
   if (schema.default !== undefined) return schema.default;
   if (schema.const !== undefined) return schema.const;
@@ -63,12 +66,12 @@ function skeleton(schema: Schema): unknown {
   return EMPTY[typesOf(schema)[0] ?? ''] ?? null;
 }
 
-/** What a field has at first, as it is typed. */
+/** Returns the initial text of a field. */
 export function firstText(field: Field): string {
   const { default: first } = field.schema;
   if (field.as === 'flag') return first === true ? 'true' : 'false';
   const isBare = first === undefined || first === null;
-  // The names that an object needs, to be filled in.
+  // A template with the required names of an object, to be filled in.
   if (isBare && field.as === 'json' && field.isRequired && field.schema.properties) return JSON.stringify(skeleton(field.schema), null, 2);
   if (isBare) return field.as === 'choice' && field.isRequired ? JSON.stringify(field.choices[0]!.value) : '';
   return field.as === 'text' ? String(first) : JSON.stringify(first);
@@ -76,7 +79,7 @@ export function firstText(field: Field): string {
 
 export type Made = { value: unknown } | { problems: Record<string, string> };
 
-/** The value that the fields make, or what is wrong with which of them. */
+/** Returns the value of the fields, or the problems by field. */
 export function valueOf(fields: readonly Field[], texts: Readonly<Record<string, string>>): Made {
   const problems: Record<string, string> = {};
   const made: Record<string, unknown> = {};
@@ -110,7 +113,7 @@ function oneValue(field: Field, text: string): { value: unknown } | { problem: s
   return parsed(text);
 }
 
-/** JSON that was typed. */
+/** Parses typed JSON. */
 export function parsed(text: string): { value: unknown } | { problem: string } {
   try {
     return { value: JSON.parse(text) as unknown };

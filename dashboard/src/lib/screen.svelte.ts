@@ -1,4 +1,5 @@
-// How wide the window is, for what style sheets cannot decide: heights of rows and numbers of columns.
+// The width of the window, for what style sheets cannot decide: heights of rows and numbers of
+// columns.
 class Screen {
   width = $state(innerWidth);
   readonly isNarrow = $derived(this.width < 720);

@@ -1,4 +1,4 @@
-// What belongs to this tab: who one is, how it is connected, its theme, and short notes.
+// The state of this tab: the identity of the user, the connection, the theme, and short notes.
 import { api, ApiError, token } from './api';
 import type { LinkState } from './live';
 import type { Me, Problem, Role } from './types';
@@ -19,13 +19,13 @@ class Session {
   needsToken = $state(false);
   tokenProblem = $state<Problem | null>(null);
   link = $state<LinkState>('connecting');
-  /** Why what is seen was read again: told until it is put away. */
+  /** Why the data was reloaded; shown until it is dismissed. */
   gap = $state('');
   theme = $state<Theme>((localStorage.getItem(THEME) as Theme | null) ?? 'auto');
   notes = $state<Note[]>([]);
-  /** Milliseconds since 1970, once a second: what `ago` is measured from. */
+  /** Milliseconds since 1970, updated every second: the reference of `ago`. */
   now = $state(Date.now());
-  /** Grows when everything should be read again. */
+  /** Increases when everything should be reloaded. */
   era = $state(0);
   #lastNote = 0;
   #retry: ReturnType<typeof setTimeout> | undefined;
@@ -42,8 +42,7 @@ class Session {
     return this.me !== null && ROLES.indexOf(this.me.role) >= ROLES.indexOf(role);
   }
 
-  /** Finds out who one is. */
-  /** Whether the daemon knows who one is. While it does not answer, it is asked now and then. */
+  /** Loads the user's identity. Returns whether the daemon knows it; retries while it doesn't answer. */
   async begin(): Promise<boolean> {
     clearTimeout(this.#retry);
     try {
@@ -80,7 +79,7 @@ class Session {
     this.#note({ tone, text });
   }
 
-  /** Tells what went wrong with something that was done. */
+  /** Shows the error of an action. */
   fail(error: unknown) {
     if (error instanceof ApiError) this.#note({ tone: 'bad', text: error.problem.title, problem: error.problem });
     else if ((error as Error)?.name !== 'AbortError') this.#note({ tone: 'bad', text: (error as Error)?.message ?? String(error) });

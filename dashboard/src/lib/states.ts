@@ -1,10 +1,11 @@
-// The words and looks of states. A state is never told by its colour alone: each has a glyph and its word.
+// The names and looks of states. A state is never shown by its colour alone: each has a glyph and a
+// name.
 
 export type Tone = 'bad' | 'warn' | 'good' | 'live' | 'quiet';
 
 interface Look {
   tone: Tone;
-  /** Drawn in a square of 16. */
+  /** The path of an icon in a 16 by 16 square. */
   glyph: string;
 }
 
@@ -49,12 +50,14 @@ export function look(state: string): Look {
   return LOOKS[state] ?? { tone: 'quiet', glyph: RING };
 }
 
-/** What a run is shown as: one that goes on and has questions open asks a person. */
+/**
+ * Returns the state in which a run is shown: an active run with open questions waits for a person.
+ */
 export function shownAs(state: string, asks: boolean): string {
   return asks && state === 'live' ? 'approval' : state;
 }
 
-/** Whether a run in this state may still continue. */
+/** Returns whether a run in this state may still continue. */
 export function isUnfinished(state: string): boolean {
   return state === 'live' || state === 'ending' || state === 'paused' || state === 'held';
 }

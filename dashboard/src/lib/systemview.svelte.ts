@@ -1,4 +1,4 @@
-// The figures of the daemon over the last minutes. Only sums are kept of what was read before.
+// The figures of the daemon over the last minutes. Of earlier readings, only sums are kept.
 import { api, problemOf } from './api';
 import { by, parse, ratePerSecond, sum, type Reading } from './metrics';
 import type { Doubt, Problem, Status, StuckTasks } from './types';
@@ -23,27 +23,27 @@ export function pointOf(reading: Reading, at: number): Point {
   return { at, values };
 }
 
-/** How much a sum grew each second, between each point and the one before. */
+/** Returns the growth of a sum per second, between each point and the one before. */
 export function rates(points: readonly Point[], name: string): number[] {
   return points.slice(1).map((point, index) => ratePerSecond(points[index]!.values[name] ?? 0, point.values[name] ?? 0, (point.at - points[index]!.at) / 1000));
 }
 
 export class SystemView {
   reading = $state.raw<Reading | null>(null);
-  /** About a minute old, for quantiles of what happened since. */
+  /** A reading about a minute old, for quantiles since then. */
   before = $state.raw<Reading | null>(null);
   points = $state.raw<Point[]>([]);
   status = $state.raw<Status | null>(null);
   doubts = $state.raw<Doubt[]>([]);
   stuck = $state.raw<StuckTasks>({ stuck: [], total: 0, looked_at: 0, left_out: 0, turns: [] });
   problem = $state.raw<Problem | null>(null);
-  /** The turn that keeps everything else from going on now. */
+  /** The turn that currently blocks everything else. */
   readonly kept = $derived(this.stuck.turns.find((turn) => !turn.is_over) ?? null);
   #timer: ReturnType<typeof setTimeout> | undefined;
   #older: { at: number; reading: Reading }[] = [];
   #isStopped = false;
 
-  /** `waits` says how many seconds a wait may take; nothing: as the daemon has it. */
+  /** `waits` returns how many seconds a wait may take; empty for the daemon's defaults. */
   constructor(private readonly waits: () => string) {
     void this.#ask();
   }
@@ -59,7 +59,7 @@ export class SystemView {
       if (this.#isStopped) return;
       this.stuck = stuck;
       this.problem = null;
-      // While a task keeps its turn nobody else is answered.
+      // While a task keeps its turn, no other request is answered.
       if (this.kept) return;
       const [text, status, doubts] = await Promise.all([api.metrics(), api.status(), api.doubts()]);
       if (this.#isStopped) return;

@@ -1,9 +1,10 @@
-// The tasks of a run, read in parts: the first few at once, the rest in pieces that leave the page its time, and from then on only what changed.
+// The tasks of a run, loaded in parts: a few at once, the rest in pieces that keep the page
+// responsive, and afterwards only changes.
 import type { Task, Tasks } from './types';
 
-/** So many are on the screen before the rest is asked for. */
+/** The number of tasks that are shown before the rest is requested. */
 export const FIRST = 200;
-/** So many come at once after that. */
+/** The number of tasks in each later part. */
 export const PART = 2000;
 
 export interface Part {
@@ -13,15 +14,15 @@ export interface Part {
 }
 
 export class TaskList {
-  // New tasks have higher numbers, so the order of a map is that of the numbers.
+  // New tasks have higher numbers, so the map stays sorted by number.
   #byTid = new Map<number, Task>();
   #generation = 0;
-  /** Up to which record everything is known; nothing while the first reading goes on. */
+  /** The record up to which everything is known; null during the first reading. */
   #known: number | null = null;
 
   constructor(private readonly ask: (part: Part) => Promise<Tasks>) {}
 
-  /** Reads what is not known yet, and tells all there is after each part. */
+  /** Loads what is not known yet, and reports all tasks after each part. */
   async read(tell: (tasks: Tasks) => void): Promise<void> {
     const since = this.#known ?? undefined;
     let known: number | null = null;
@@ -29,12 +30,12 @@ export class TaskList {
     for (;;) {
       const part = await this.ask({ since, after, limit: since === undefined && after === undefined ? FIRST : PART });
       if (part.generation !== this.#generation && (since !== undefined || after !== undefined)) {
-        // The run has begun anew: numbers mean something else now.
+        // The run has started a new generation, in which record numbers have another meaning.
         this.#forget();
         return this.read(tell);
       }
       this.#generation = part.generation;
-      // What changes while the rest is read is asked for the next time.
+      // Changes during the rest of the reading are requested the next time.
       known ??= part.last;
       for (const task of part.tasks) this.#byTid.set(task.tid, task);
       tell({ ...part, tasks: [...this.#byTid.values()] });

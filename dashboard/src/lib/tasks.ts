@@ -1,4 +1,4 @@
-// The tasks of a run as a tree, and how a failure went through it.
+// The tasks of a run as a tree, and the path of a failure through it.
 import type { RunSummary, Task } from './types';
 
 export interface TreeRow {
@@ -6,7 +6,7 @@ export interface TreeRow {
   level: number;
   children: number;
   isOpen: boolean;
-  /** How many tasks are under it, over all levels, and of those how many failed. */
+  /** The number of tasks below this one, over all levels, and how many of them failed. */
   under: number;
   failedUnder: number;
 }
@@ -29,10 +29,14 @@ export function forest(tasks: readonly Task[]): Forest {
   return { roots, children, byTid };
 }
 
-/** The rows that are shown: children of what is open. Of a task with very many children, all are rows. */
+/**
+ * Returns the visible rows: the children of open tasks. All children of a task are rows, however
+ * many.
+ */
 export function treeRows(all: Forest, isOpen: (task: Task, level: number) => boolean): TreeRow[] {
   const under = new Map<number, { all: number; failed: number }>();
-  // Children are spawned after their parent, so from the last to the first each has its sums when it is added.
+  // Children are spawned after their parent, so in reverse order each task's sums are complete
+  // before they are added to its parent.
   const order = [...all.byTid.values()].sort((a, b) => b.tid - a.tid);
   for (const task of order) {
     const mine = under.get(task.tid) ?? { all: 0, failed: 0 };
@@ -55,7 +59,7 @@ export function treeRows(all: Forest, isOpen: (task: Task, level: number) => boo
   return rows;
 }
 
-/** `task 4`, or `sleeper (task 4)`. */
+/** Formats a task as `task 4`, or `sleeper (task 4)`. */
 export function called(task: Pick<Task, 'tid' | 'name'>): string {
   return task.name ? `${task.name} (task ${task.tid})` : `task ${task.tid}`;
 }
@@ -63,18 +67,18 @@ export function called(task: Pick<Task, 'tid' | 'name'>): string {
 export interface Failure {
   code: string;
   message: string;
-  /** The tasks it went through, from where it began to where it ended the run. */
+  /** The tasks that the failure passed through, from its origin to the root. */
   chain: Task[];
-  /** The line it came from. */
+  /** The line of the failed call. */
   at: string | null;
-  /** The line of the program's own code where it was raised, and the way there. */
+  /** The line of the program's own code where the error was raised, and the traceback. */
   raisedAt: string | null;
   trace: string[];
-  /** The task it came from. */
+  /** The task where the failure began. */
   origin: number | null;
 }
 
-/** Why a run failed: what its own error says, and what the tasks add to it. */
+/** Explains why a run failed: the run's own error, and details from its tasks. */
 export function failureOf(run: RunSummary, tasks: readonly Task[]): Failure | null {
   if (!run.error && run.state !== 'failed') return null;
   const { byTid } = forest(tasks);

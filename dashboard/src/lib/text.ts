@@ -1,26 +1,26 @@
-// Text of runs as text: control characters are shown, not obeyed; what is long is cut and says so.
+// Text of runs as plain text: control characters are escaped, and long text is cut with a mark.
 
-// Controls, the marks that turn the direction of text, and others that have no width.
+// Control characters, marks that change the text direction, and others without width.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** Shows control characters as `\u{1b}`; a line break stays one, a tab too. */
+/** Escapes control characters as `\u{1b}`, except line breaks and tabs. */
 export function visible(text: string): string {
   return text.replace(HIDDEN, (char) => (char === '\r' ? '\\r' : `\\u{${char.codePointAt(0)!.toString(16)}}`));
 }
 
-/** The same on one line. */
+/** Escapes control characters, and joins the lines. */
 export function oneLine(text: string, most = 400): string {
   const line = visible(text).replaceAll('\n', '↵').replaceAll('\t', ' ');
   return line.length > most ? `${line.slice(0, most)}…` : line;
 }
 
-/** A value as one line of JSON. */
+/** Formats a value as one line of JSON. */
 export function brief(value: unknown, most = 160): string {
   if (value === undefined) return '';
   return oneLine(typeof value === 'string' ? JSON.stringify(value) : (JSON.stringify(value) ?? ''), most);
 }
 
-/** A value as readable JSON. */
+/** Formats a value as readable JSON. */
 export function pretty(value: unknown): string {
   if (value === undefined) return '';
   return visible(JSON.stringify(value, null, 2) ?? '');
@@ -44,7 +44,7 @@ export function bytes(number: number): string {
   return `${number < 10 && unit > 0 ? number.toFixed(1) : Math.round(number)} ${units[unit]}`;
 }
 
-/** A rate: few digits, as many as help. */
+/** Formats a rate with as many digits as are useful. */
 export function rate(number: number): string {
   if (!Number.isFinite(number)) return '–';
   if (number === 0) return '0';
@@ -53,7 +53,7 @@ export function rate(number: number): string {
   return count(Math.round(number));
 }
 
-/** The last parts of a path in front of its line: `examples/orders.rs:97`. */
+/** Returns the last parts of a path with its line: `examples/orders.rs:97`. */
 export function place(at: string | null | undefined, parts = 2): string {
   if (!at) return '';
   return visible(at.split('/').slice(-parts).join('/'));

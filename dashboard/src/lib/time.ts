@@ -1,13 +1,13 @@
-// Moments and durations in words. It reads no clock of its own.
+// Formats times and durations. It doesn't read a clock.
 
-/** Milliseconds since 1970 of an RFC 3339 text, with its nanoseconds as a fraction. */
+/** Returns the milliseconds since 1970 of an RFC 3339 text, with its nanoseconds as a fraction. */
 export function moment(text: string): number {
   const found = /^(.*?)(\.\d+)?(Z|[+-]\d\d:\d\d)$/.exec(text);
   if (!found) return Date.parse(text);
   return Date.parse(`${found[1]}${found[3]}`) + (found[2] ? Number(`0${found[2]}`) * 1000 : 0);
 }
 
-/** `340 µs`, `12 ms`, `3.4 s`, `2 m 05 s`, `3 h 12 m`, `4 d 2 h`. */
+/** Formats a duration: `340 µs`, `12 ms`, `3.4 s`, `2 m 05 s`, `3 h 12 m`, `4 d 2 h`. */
 export function duration(ms: number): string {
   if (!Number.isFinite(ms)) return '–';
   if (ms < 0) return `−${duration(-ms)}`;
@@ -23,7 +23,7 @@ export function duration(ms: number): string {
   return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
 }
 
-/** `just now`, `12 s ago`, `4 m ago`, `3 h ago`, `5 d ago`. */
+/** Formats an age: `just now`, `12 s ago`, `4 m ago`, `3 h ago`, `5 d ago`. */
 export function ago(then: number, now: number): string {
   const s = (now - then) / 1000;
   if (s < 2) return 'just now';
@@ -35,19 +35,19 @@ export function ago(then: number, now: number): string {
 
 const two = (number: number) => String(number).padStart(2, '0');
 
-/** The time of day with milliseconds, as this machine's clock has it. */
+/** Formats the time of day with milliseconds, in the local time zone. */
 export function clock(ms: number): string {
   const at = new Date(ms);
   return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${String(at.getMilliseconds()).padStart(3, '0')}`;
 }
 
-/** Day and time. */
+/** Formats the day and the time. */
 export function day(ms: number): string {
   const at = new Date(ms);
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
-/** `15m`, `1h`, `7d` as milliseconds; nothing if it is none. */
+/** Parses `15m`, `1h` or `7d` to milliseconds; null for other text. */
 export function span(text: string): number | null {
   const found = /^(\d+)([smhdw])$/.exec(text);
   if (!found) return null;
@@ -55,26 +55,30 @@ export function span(text: string): number | null {
   return Number(found[1]) * unit * 1000;
 }
 
-/** A moment of a link as a field for day and time has it, by the clock here; nothing if it is none. */
+/**
+ * Converts a time in a link to the text of a local date and time field; empty if it is not valid.
+ */
 export function fieldOf(text: string): string {
   const at = moment(text);
   return Number.isNaN(at) ? '' : day(at).slice(0, 16).replace(' ', 'T');
 }
 
-/** What such a field has, as a link has it: the same moment everywhere. */
+/**
+ * Converts the text of a date and time field to the time for a link, which is the same everywhere.
+ */
 export function ofField(text: string): string {
   const at = Date.parse(text);
   return Number.isNaN(at) ? '' : `${new Date(at).toISOString().slice(0, 16)}:00Z`;
 }
 
-/** Since when: a moment, or so long before now. */
+/** Parses a start time: a time, or a duration before now. */
 export function sinceOf(text: string, now: number): string | undefined {
   const length = span(text);
   if (length !== null) return new Date(now - length).toISOString();
   return Number.isNaN(moment(text)) ? undefined : text;
 }
 
-/** Moments in a text as clocks have them here: `sleep until 14:02:11`. */
+/** Replaces times in a text by local times: `sleep until 14:02:11`. */
 export function withClocks(text: string, now: number): string {
   return text.replace(/\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (found) => {
     const at = moment(found.replace(' ', 'T'));

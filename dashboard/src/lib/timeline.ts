@@ -1,4 +1,5 @@
-// The mathematics of the timeline: which part of the time is seen, and where it is on the screen. Times are microseconds.
+// The mathematics of the timeline: the visible part of the time, and positions on the screen. Times
+// are in microseconds.
 import type { Kind, Lane, Slice } from './types';
 
 export interface View {
@@ -15,7 +16,7 @@ export function clamped(view: View, end: number): View {
   return { from, to: from + length };
 }
 
-/** Makes the view longer (`factor` over 1) or shorter, around a moment that stays where it is. */
+/** Zooms the view: longer (`factor` over 1) or shorter, around a moment that keeps its place. */
 export function zoomed(view: View, factor: number, around: number, end: number): View {
   const length = Math.min(Math.max(SHORTEST_US, end), Math.max(SHORTEST_US, (view.to - view.from) * factor));
   const share = (around - view.from) / (view.to - view.from || 1);
@@ -36,7 +37,7 @@ export function timeOf(x: number, view: View, width: number): number {
   return view.from + (x / width) * (view.to - view.from);
 }
 
-/** Round moments, at most about one for each 90 pixels. */
+/** Returns round times, at most about one per 90 pixels. */
 export function ticks(view: View, width: number, apart = 90): number[] {
   const least = ((view.to - view.from) * apart) / Math.max(1, width);
   const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
@@ -47,7 +48,7 @@ export function ticks(view: View, width: number, apart = 90): number[] {
       break;
     }
   }
-  // From a minute on, moments are round in minutes and hours.
+  // From a minute on, times are rounded to minutes and hours.
   const clock = [60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400].map((s) => s * 1_000_000);
   if (least > 30_000_000) step = clock.find((s) => s >= least) ?? Math.ceil(least / 86_400_000_000) * 86_400_000_000;
   const found = [];
@@ -55,7 +56,7 @@ export function ticks(view: View, width: number, apart = 90): number[] {
   return found;
 }
 
-/** The slice of a lane at a moment. */
+/** Returns the slice of a lane at a moment. */
 export function sliceAt(lane: Lane | undefined, time: number, end: number): Slice | null {
   if (!lane) return null;
   let [low, high] = [0, lane.slices.length - 1];
@@ -69,7 +70,7 @@ export function sliceAt(lane: Lane | undefined, time: number, end: number): Slic
   return null;
 }
 
-/** Tids as the daemon takes them: `1-4,7`. */
+/** Formats tids as the daemon's query has them: `1-4,7`. */
 export function tidList(tids: readonly number[]): string {
   const sorted = [...new Set(tids)].sort((a, b) => a - b);
   const parts: string[] = [];

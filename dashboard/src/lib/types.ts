@@ -1,4 +1,4 @@
-// What the daemon answers, as /openapi.json describes it. Nothing here runs.
+// The types of the daemon's answers, as in /openapi.json. No code here runs.
 
 export type RunState = 'live' | 'ending' | 'paused' | 'held' | 'completed' | 'failed' | 'cancelled' | 'damaged' | 'removed';
 export type TaskState = 'new' | 'ready' | 'waiting' | 'completed' | 'failed' | 'cancelled';
@@ -47,14 +47,14 @@ export interface Wait {
 export interface TaskError {
   code: string;
   message: string;
-  /** With the tasks and lines that belong to it, in words. */
+  /** The whole error in words, with its tasks and lines. */
   text?: string;
-  /** The task it came from, and those it went through. */
+  /** The task where the error began, and those it passed through. */
   origin: number | null;
   hops?: number[];
   at?: string | null;
   detail?: unknown;
-  /** The line of the program's own code where it was raised, and the way there. */
+  /** The line of the program's own code where the error was raised, and the traceback. */
   raised_at?: string | null;
   trace?: string[];
 }
@@ -75,11 +75,11 @@ export interface Tasks {
   at: number;
   last: number;
   started: string;
-  /** The moment of the last record that is told of. */
+  /** The time of the last record that is included. */
   now: number;
   is_over: boolean;
   generation: number;
-  /** How many there are, told or not. */
+  /** The number of all items, included or not. */
   total: number;
   tasks: Task[];
   next?: number | null;
@@ -88,7 +88,7 @@ export interface Tasks {
 }
 
 export type Kind = 'run' | 'ready' | 'sleep' | 'effect' | 'join' | 'promise' | 'message' | 'approval' | 'lock' | 'io' | 'other' | 'mixed';
-/** From, to (none while it goes on), what, and the record it began with. */
+/** Start, end (null while it lasts), kind, and the record that began it. */
 export type Slice = [number, number | null, Kind, number | null];
 
 export interface Lane {
@@ -119,11 +119,14 @@ export interface Effect {
   at: number;
   attempts: EffectAttempt[];
   result_record: number | null;
-  /** Its result was changed when this run was forked. */
+  /** Whether the step's result was changed when this run was forked. */
   changed?: ChangedAnswer | null;
 }
 
-/** An answer that a fork was given in place of its parent's; logs of earlier versions do not say when and by whom. */
+/**
+ * An answer of a fork that replaces its parent's; logs of earlier versions don't record when and by
+ * whom.
+ */
 export interface ChangedAnswer {
   when: string | null;
   by: string | null;
@@ -169,7 +172,7 @@ export interface StepTask {
   waits_for: string | null;
   waits_at: string | null;
   error: { message?: string } | null;
-  /** As its language shows the values. */
+  /** The store of the task, as its language formats the values. */
   store: Record<string, string>;
   frames: { function: string; file: string; line: number; locals: Record<string, string> }[];
 }
@@ -217,7 +220,7 @@ export interface StuckTask {
   seconds: number;
 }
 
-/** A turn that took so long that nothing else went on. */
+/** A turn so long that it blocked everything else. */
 export interface LongTurn {
   run: string | null;
   tid: number;
@@ -228,7 +231,7 @@ export interface LongTurn {
   is_over: boolean;
 }
 
-/** Those that wait longest first; turns the last one first. */
+/** Stuck tasks, the longest wait first; turns with the latest first. */
 export interface StuckTasks {
   stuck: StuckTask[];
   total: number;
@@ -241,7 +244,7 @@ export interface FunctionInfo {
   name: string;
   language?: string | null;
   input?: Schema | null;
-  /** The type of its input as its language has it, where that is known. */
+  /** The type of the function's input in its language, if it is known. */
   takes?: string | null;
   doc?: string | null;
 }
@@ -259,7 +262,7 @@ export interface Status {
   versions?: Record<string, string>;
 }
 
-/** As much of JSON Schema as forms are made of. */
+/** The part of JSON Schema that forms support. */
 export interface Schema {
   type?: string | string[];
   title?: string;

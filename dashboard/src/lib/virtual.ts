@@ -1,11 +1,11 @@
-// Which rows of a long list are on the screen.
+// The visible rows of a long list.
 
 export interface Range {
   from: number;
   to: number;
 }
 
-/** The rows that a window shows, and some around them; `to` is not among them. */
+/** Returns the rows in a window, and some around them; `to` is exclusive. */
 export function visibleRange(scrollTop: number, height: number, rowHeight: number, count: number, around = 8): Range {
   if (count <= 0 || rowHeight <= 0) return { from: 0, to: 0 };
   const first = Math.floor(Math.max(0, scrollTop) / rowHeight);
@@ -13,7 +13,7 @@ export function visibleRange(scrollTop: number, height: number, rowHeight: numbe
   return { from: Math.min(count, Math.max(0, first - around)), to: Math.min(count, last + around) };
 }
 
-/** Where to scroll to, so that a row is seen whole. */
+/** Returns the scroll position that makes a whole row visible. */
 export function scrollToSee(index: number, scrollTop: number, height: number, rowHeight: number): number {
   const top = index * rowHeight;
   if (top < scrollTop) return top;
@@ -21,7 +21,7 @@ export function scrollToSee(index: number, scrollTop: number, height: number, ro
   return scrollTop;
 }
 
-/** The row that a key leads to; nothing if it leads nowhere. */
+/** Returns the row that a key leads to; null if the key doesn't move. */
 export function rowAfterKey(key: string, index: number, count: number, page: number): number | null {
   const moves: Record<string, number> = { ArrowDown: index + 1, ArrowUp: index - 1, PageDown: index + page, PageUp: index - page, Home: 0, End: count - 1 };
   const to = moves[key];
@@ -29,7 +29,7 @@ export function rowAfterKey(key: string, index: number, count: number, page: num
   return Math.min(count - 1, Math.max(0, to));
 }
 
-/** The pages of `size` rows that a range touches. */
+/** Returns the pages of `size` rows that overlap a range. */
 export function pagesOf(range: Range, size: number): number[] {
   if (range.to <= range.from) return [];
   const pages = [];

@@ -1,4 +1,5 @@
-// What all pages need of all runs: the one stream of everybody's events, and the questions that wait for a person.
+// Data about all runs that all pages share: the single stream of events, and the open questions to
+// people.
 import { api } from './api';
 import { Live } from './live';
 import { Pace } from './pace';
@@ -14,12 +15,12 @@ class World {
     try {
       this.approvals = await api.approvals();
     } catch {
-      // The next event, or the link coming back, asks again.
+      // The next event, or a reconnection, repeats the request.
     }
   });
 
   constructor() {
-    // A decision of somebody else is no event; a run that then sleeps tells nothing.
+    // Another person's decision emits no event, nor does a run that sleeps after it.
     setInterval(() => {
       if (!document.hidden && this.approvals?.length) this.#approvals.poke();
     }, 5000);
@@ -35,7 +36,7 @@ class World {
         state: (state) => {
           const wasDown = session.link === 'down';
           session.link = state;
-          // Where only the stream is missing, what can be asked for is asked for with each attempt at it.
+          // If only the stream is down, data is reloaded with each attempt to reconnect.
           if (state === 'down') void session.begin().then((isKnown) => isKnown && this.#again());
           if (state === 'live' && wasDown) this.#again();
         },
@@ -60,12 +61,12 @@ class World {
     if (batch.some(isOther)) this.#approvals.poke();
   }
 
-  /** Asks for the questions again: one was decided here. */
+  /** Reloads the questions after one was decided here. */
   decided() {
     this.#approvals.poke();
   }
 
-  /** Tells every event from now on, until the answer is called. */
+  /** Passes every event to the listener, until the returned function is called. */
   listen(listener: (batch: Activity[]) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -40,7 +40,7 @@ async def arun(
     >>> asyncio.run(arun(main()))
     'from both'
     """
-    # With its loop asyncio is there; programs without one do not pay for it.
+    # Asyncio's event loop is already imported here; programs without asyncio don't import it.
     from tiffany._aio.guest import Guest
     from tiffany._aio.shared import guest_of
 

@@ -22,7 +22,7 @@ class Guest:
         self.loop = asyncio.get_running_loop()
         self._core = runtime._core
         self._descriptor = self._core.fileno()
-        # Of runs that have not ended.
+        # The futures of unfinished runs, by number.
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._due: asyncio.Handle | None = None
         self._is_closed = False
@@ -53,7 +53,7 @@ class Guest:
             return await self._end(number, over)
         finally:
             self._waiting.pop(number, None)
-            # A coroutine that its loop has left may end after the runtime.
+            # A coroutine that its loop has abandoned may end after the runtime.
             if not self._is_closed:
                 self._core.leave(number)
 
@@ -61,11 +61,11 @@ class Guest:
         cancelled: asyncio.CancelledError | None = None
         while not over.done():
             try:
-                # Not the future itself, which would be cancelled too.
+                # Waits without cancelling the future when this coroutine is cancelled.
                 await asyncio.wait((over,))
             except asyncio.CancelledError as error:
                 cancelled = error
-                # Whoever cancels twice does not wait for the cleanup.
+                # A second cancellation doesn't wait for the cleanup.
                 if not self._core.stop(number):
                     raise
                 self._soon()
@@ -97,7 +97,7 @@ class Guest:
             return
         for number in ended:
             over = self._waiting.pop(number, None)
-            # One that has not taken its outcome yet may be told again.
+            # A run whose outcome was not taken yet may be reported again.
             if over is not None:
                 over.set_result(None)
         if rest == 0:

@@ -1,4 +1,6 @@
-"""One loop of asyncio in a thread, which everything shares that has to run on one. It is started when it is first needed."""
+"""A single asyncio event loop in a thread, shared by everything that needs one. It is started on
+first use.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ from tiffany import _core
 from tiffany.errors import SharedLoopError, _Ended
 
 EXECUTOR_THREADS = 64
-"""So many threads at most run what coroutines give to `asyncio.to_thread`, host names to be looked up included."""
+"""The most threads for `asyncio.to_thread` and for looking up host names."""
 
 _lock = threading.Lock()
 _loop: SharedLoop | None = None
 
 
 class _Selector(selectors.DefaultSelector):
-    """Tells the queue when the loop waits for events."""
+    """A selector that tells the queue when the loop waits for events."""
 
     def __init__(self, ready: _core._ReadyQueue) -> None:
         super().__init__()
@@ -39,12 +41,14 @@ class _Selector(selectors.DefaultSelector):
 
 
 class SharedLoop(asyncio.SelectorEventLoop):
-    """A loop of asyncio whose callbacks are watched, and which cannot be stopped by those that run on it."""
+    """An asyncio event loop whose callbacks are watched, and which code that runs on it cannot
+    stop.
+    """
 
     def __init__(self) -> None:
         ready = _core._ReadyQueue(self, super().call_soon)
         super().__init__(_Selector(ready))
-        # The loop takes every callback from here, when it is about to run it.
+        # The loop takes every callback from this queue just before it runs it.
         self._ready = ready
         setattr(self, "call_soon", ready.call_soon)  # noqa: B010
         executor = ThreadPoolExecutor(EXECUTOR_THREADS, "tiffany-to-thread")
@@ -72,13 +76,13 @@ class SharedLoop(asyncio.SelectorEventLoop):
             _show_interrupted(handle)
 
     def serve(self, ending: threading.Event) -> None:
-        """Runs until it ends with the process, whatever callbacks raise."""
+        """Runs the loop until the process ends, whatever exceptions callbacks raise."""
         asyncio.set_event_loop(self)
         while not ending.is_set():
             try:
                 self.run_forever()
             except (KeyboardInterrupt, SystemExit):
-                # The task has what it raised; the others continue.
+                # The task holds its exception; the others continue.
                 pass
             except BaseException as error:
                 with contextlib.suppress(Exception):
@@ -86,19 +90,20 @@ class SharedLoop(asyncio.SelectorEventLoop):
         super().close()
 
     def _continue_after(self, error: BaseException) -> None:
-        """Asyncio did not contain what a callback raised, or raised it itself."""
+        """Reports an exception that asyncio did not catch, or that it raised itself."""
         if not _core._is_interruption(error):
             traceback.print_exception(error)
             time.sleep(1)
             return
-        # From Python 3.12 on, the second exception of an interruption comes while asyncio handles the first one.
+        # Since Python 3.12, the second exception of an interruption is raised while asyncio handles
+        # the first one.
         for frame, _ in traceback.walk_tb(error.__traceback__):
             if frame.f_code is asyncio.Handle._run.__code__:
                 _show_interrupted(frame.f_locals["self"])
 
     def end(self, thread: threading.Thread, ending: threading.Event) -> None:
-        """Before the interpreter ends: cancels what runs there, and stops."""
-        # After a fork the thread is another process's.
+        """Cancels all tasks on the loop and stops it, before the interpreter ends."""
+        # After a fork, the thread belongs to the parent process.
         if self is not _loop or not thread.is_alive():
             return
 
@@ -115,7 +120,9 @@ class SharedLoop(asyncio.SelectorEventLoop):
 
 
 class StepTask(asyncio.Task[Any]):
-    """The task of an attempt at a step. Another step that cancels whatever `asyncio.all_tasks()` lists does not cancel it."""
+    """The asyncio task of an attempt at a step. Other steps cannot cancel it, even if they cancel
+    all tasks in `asyncio.all_tasks()`.
+    """
 
     attempt: _core.Attempt | None = None
 
@@ -123,12 +130,12 @@ class StepTask(asyncio.Task[Any]):
         return not _core._is_another_step(self.attempt) and super().cancel(msg)
 
     def give_up(self) -> None:
-        """Nobody waits for the attempt any more."""
+        """Cancels the task, because the run no longer waits for the attempt."""
         super().cancel()
 
 
 def background() -> SharedLoop:
-    """The loop. After a fork the new process has one of its own.
+    """Returns the loop; starts it on first use. A forked process has its own.
 
     >>> import asyncio
     >>> async def one():
@@ -164,7 +171,9 @@ def _refuse(name: str, next_step: str = "return from the coroutine instead") -> 
 
 
 def _show_interrupted(handle: asyncio.Handle) -> None:
-    """Says which callback was interrupted, which is not called again. A task that was has the exception."""
+    """Prints which callback was interrupted, and cancels it. An interrupted task gets the exception
+    instead.
+    """
     callback = handle._callback  # type: ignore[attr-defined]
     if isinstance(getattr(callback, "__self__", None), asyncio.Task):
         return
@@ -179,12 +188,14 @@ def _show_interrupted(handle: asyncio.Handle) -> None:
         file=sys.stderr,
         flush=True,
     )
-    # The callback of a reader would be called again at once.
+    # A callback for a readable descriptor would otherwise be called again at once.
     handle.cancel()
 
 
 def _forked() -> None:
-    """In a new process there is no thread for the loop, and somebody may have had the lock."""
+    """Resets the loop in a forked process, which doesn't have the loop's thread, and where the lock
+    may be held.
+    """
     global _loop, _lock
     _loop, _lock = None, threading.Lock()
 
@@ -193,12 +204,12 @@ os.register_at_fork(after_in_child=_forked)
 
 
 async def awaits(work: Awaitable[Any]) -> Any:
-    """A coroutine of what only can be awaited."""
+    """Wraps an awaitable in a coroutine."""
     return await work
 
 
 async def _contained(work: Coroutine[Any, Any, Any]) -> Any:
-    """Awaits something that must not end the thread."""
+    """Awaits a coroutine, and converts exceptions that would end the thread."""
     try:
         return await work
     except (SystemExit, KeyboardInterrupt) as error:
@@ -206,6 +217,6 @@ async def _contained(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def run_here(work: Coroutine[Any, Any, Any], context: contextvars.Context) -> Any:
-    """Runs something to its end on this thread, on a loop of its own."""
+    """Runs a coroutine to its end on this thread, on a separate event loop."""
     with asyncio.Runner() as runner:
         return runner.run(_contained(work), context=context)

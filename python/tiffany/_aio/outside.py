@@ -148,7 +148,9 @@ def split(name: str, given: tuple[Any, ...]) -> tuple[Executor | None, Any, tupl
         kind = type(rest[0]).__name__
         raise BadArgumentError(f"`{kind}` cannot be called; `{name}` takes a function")
     if inspect.iscoroutinefunction(rest[0]):
-        raise BadArgumentError(f"`{rest[0].__name__}` is `async def`; give what it gives to `Aio`")
+        raise BadArgumentError(
+            f"`{rest[0].__name__}` is `async def`; pass the coroutine that it returns to `Aio`"
+        )
     return executor, rest[0], rest[1:]
 
 

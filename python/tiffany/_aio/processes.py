@@ -92,7 +92,7 @@ class Processes(Executor):
         self._begin()
 
     def _another(self) -> Executor:
-        # It begins afresh: one forked from here would have our threads' locks, and not our threads.
+        # The processes are spawned: a fork would copy our threads' locks, and not our threads.
         executor = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
         self._all.add(executor)
         return executor

@@ -114,7 +114,7 @@ def _close_left(key: str) -> None:
     if shared is None or not shared.is_left():
         return
     try:
-        # What another process has open is not touched: descriptors of its loop are shared.
+        # Descriptors of another process's loop are shared with it, so nothing is closed.
         if not shared.is_foreign():
             shared.guest.close()
     except WrongThreadError:

@@ -20,9 +20,9 @@ from tiffany.errors import TiffanyError
 if TYPE_CHECKING:
     from tiffany.client import Client
 
-#: Why a question is denied.
-_NOBODY = "nobody was there to ask: the command that waits for the run had no terminal, or was told to deny"
-#: How often one looks for questions, in seconds: soon at first, then now and then.
+#: The reason for a denied question.
+_NOBODY = "no person could be asked: the command that waits for the run had no terminal, or was told to deny"
+#: The intervals between checks for questions, in seconds: short at first, then longer.
 _SOON, _LATER = 0.05, 0.5
 
 
@@ -54,8 +54,8 @@ class Asking:
         """Raises an error if the run ended without an answer that it had asked for."""
         if self.denied:
             many = "1 question" if self.denied == 1 else f"{self.denied} questions"
-            message = f"{many} of the run denied, as nobody was there to ask"
-            next_step = "ask in a terminal, or let somebody else decide by `--approvals wait`"
+            message = f"{many} of the run denied, because no person could be asked"
+            next_step = "run it in a terminal, or let another person decide with `--approvals wait`"
             raise ProgramFileError("TFY0186", message, next_step)
 
     def _look(self, connection: Client) -> None:
@@ -68,17 +68,18 @@ class Asking:
                         self._see_to(connection, question)
                         wait = _SOON
             except TiffanyError:
-                # Somebody else was faster, a task keeps its turn, or the runtime is about to end.
+                # Another answer came first, a task keeps its turn, or the runtime is about to
+                # close.
                 continue
             except (OSError, ValueError):
-                # Nobody can type any more: the terminal is gone, or standard input is closed.
+                # No input can arrive: the terminal is gone, or standard input is closed.
                 self.manner = "deny"
 
     def _see_to(self, connection: Client, question: OpenApproval) -> None:
         if self.manner == "deny":
             connection.reject(question.id, why=_NOBODY)
             self.denied += 1
-            _say(f"tiffany: denied, as nobody is there to ask: {question.question}")
+            _say(f"tiffany: denied, because no person can be asked: {question.question}")
             return
         answer = self._asked(question)
         if answer is None:
@@ -109,7 +110,7 @@ class Asking:
         """Reads a typed line, or returns nothing if the run finishes first."""
         typed = b""
         while not self._over.is_set():
-            # A thread that waits in `input` would keep the process from its end.
+            # A non-daemon thread that waits in `input` would keep the process from ending.
             if select.select([sys.stdin], [], [], 0.1)[0]:
                 piece = os.read(sys.stdin.fileno(), 1024)
                 typed += piece

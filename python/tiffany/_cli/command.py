@@ -23,14 +23,14 @@ from tiffany._settings import DEFAULTS, RuntimeSettings, core_settings
 from tiffany.durable import _workflows
 from tiffany.errors import TiffanyError
 
-# Tells the process that this one becomes that it has been through this.
+# Tells the replaced process that the seed of hashes has been set.
 _GUARD = "TIFFANY_HASH_SEED_SET_BY"
 
 
 def main() -> int:
     """Runs the command given by the process's arguments and returns the exit code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Most commands have no Python to interrupt: they end as any program does.
+        # Most commands run no Python code: they end on a signal as any program does.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _core._command_line(["tiffany", *sys.argv[1:]], Host())
 
@@ -68,7 +68,9 @@ class Host:
             return exit_code(ended)
         except KeyboardInterrupt:
             if id is not None and not json:
-                print(f"interrupted; run {id!r} goes on when it is started again", file=sys.stderr)
+                print(
+                    f"interrupted; run {id!r} continues when it is started again", file=sys.stderr
+                )
             return 128 + signal.SIGINT
         except BaseException as error:
             if json or isinstance(error, ProgramFileError) or not tell(error):
@@ -92,7 +94,7 @@ class Host:
                 raise
             tell(error)
             message = f"loading {file!r} ended with {type(error).__name__}"
-            raise ProgramFileError("TFY0074", message, "mend the file") from None
+            raise ProgramFileError("TFY0074", message, "fix the file") from None
         settings = _settings(module, {})
         return core_settings(_workflows.Functions(settings.get("workflows", ())), settings)
 
@@ -119,7 +121,7 @@ def run_asking(
     except BaseException:
         close_unbegun(program)
         raise
-    # In this order: who looks for questions waits for nobody once the runtime is closed.
+    # The order matters: the thread that looks for questions must stop once the runtime is closed.
     with asking.of(runtime.handle), runtime:
         return runtime.run(program, id=id)
 
@@ -131,7 +133,7 @@ def _settings(module: ModuleType, env: dict[str, Any]) -> RuntimeSettings:
     given = getattr(module, "tiffany_settings", {})
     wrong = [key for key in given if key not in DEFAULTS] if isinstance(given, dict) else [given]
     if wrong:
-        message = f"`tiffany_settings` has {wrong[0]!r}, which is nothing that a runtime takes"
+        message = f"`tiffany_settings` has {wrong[0]!r}, which is not a setting of a runtime"
         next_step = "make it a dict with keyword arguments of `tiffany.Runtime`"
         raise ProgramFileError("TFY0074", message, next_step)
     settings = cast(RuntimeSettings, {**given})
@@ -183,7 +185,8 @@ def show(value: Any, as_json: bool) -> None:
             print(value)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Nobody reads any more. What is left in the buffer must not be an error at the end of the process.
+        # The reader has closed the pipe. The rest of the buffer must not cause an error at the end
+        # of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

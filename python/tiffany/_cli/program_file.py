@@ -29,7 +29,7 @@ class ProgramFileError(TiffanyError):
         self.exit_code = exit_code
 
 
-# What was `__main__` before: its functions still need their globals.
+# The previous `__main__` modules: their functions still need their globals.
 _displaced: list[ModuleType | None] = []
 
 
@@ -115,7 +115,7 @@ def find(module: ModuleType, name: str) -> Callable[..., Any]:
         return found  # type: ignore[no-any-return]
     there = [key for key, value in vars(module).items() if _is_program_function(module, value)]
     if found is not None:
-        message = f"`{name}` is no function but a `{type(found).__name__}`"
+        message = f"`{name}` is not a function but a `{type(found).__name__}`"
     elif there:
         message = (
             f"there is no function `{name}`; there are {', '.join(f'`{key}`' for key in there)}"
@@ -151,7 +151,7 @@ def call(function: Callable[..., Any], name: str, arguments: Sequence[Any]) -> A
     program = function(*arguments)
     if inspect.isgenerator(program) or inspect.iscoroutine(program) or is_like_program(program):
         return program
-    message = f"`{name}` gave a `{type(program).__name__}`, which is no program"
+    message = f"`{name}` returned a `{type(program).__name__}`, which is not a program"
     raise ProgramFileError(
         "TFY0073", message, "make it an `async def`, or a function with a `yield` in it"
     )

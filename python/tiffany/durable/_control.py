@@ -19,8 +19,8 @@ def decision(done: Any, failed: str | None, again: bool) -> tuple[str, Any]:
     said += [("again", None)] if again else []
     if len(said) != 1:
         raise bad(
-            "too much or nothing was said of a step in doubt",
-            "say one thing of a step in doubt: done=its result, failed=why, or again=True",
+            "a step in doubt needs exactly one decision",
+            "pass one of done=its result, failed=why, or again=True",
         )
     return said[0]
 

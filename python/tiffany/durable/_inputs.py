@@ -78,14 +78,14 @@ def fitted(function: Callable[..., Any], given: dict[str, Any], *, checks: bool)
             hint = list[hint]  # type: ignore[valid-type]
         elif parameter.kind is parameter.VAR_KEYWORD:
             hint = dict[str, hint]  # type: ignore[valid-type]
-        # `= None` says that there may be none, whatever the hint says.
+        # `= None` makes the parameter optional, whatever its hint says.
         is_none = value is None and parameter.default is None
         try:
             arguments[name] = value if is_none else fit.value(hint, value, name)
         except Unfit:
             raise
         except BaseException as error:
-            # A validator may raise anything, and whoever asks is told which parameter it did not like.
+            # A validator may raise any exception, so the message names the parameter.
             if not checks:
                 raise
             raise Unfit(f"`{name}` was refused: {_told(error)}") from None
@@ -121,7 +121,7 @@ class _Fit:
         if hint is None or hint is type(None):
             return value if value is None else self.other("null", value, place)
         if hint is int and isinstance(value, float) and value.is_integer():
-            # JSON has one kind of number, and other programs write 1 as 1.0. It has to be the same
+            # JSON has one type of numbers, and other programs write 1 as 1.0. It has to be the same
             # number when the run is resumed, so this applies to every caller.
             return int(value)
         if hint in _PLAIN:
@@ -157,7 +157,7 @@ class _Fit:
 
     def several(self, kind: Any, args: tuple[Any, ...], value: Any, place: str) -> Any:
         if not isinstance(value, (list, tuple, set, frozenset)):
-            # A parameter that takes any iterable takes other things, too.
+            # A parameter that accepts any iterable accepts other types too.
             return value if kind not in (list, tuple) else self.other("a list", value, place)
         if kind is tuple and args and args[-1] is not Ellipsis:
             hints: list[Any] = [arg for arg in args if arg != ()]
@@ -200,13 +200,13 @@ class _Fit:
                 return of_text(value)
             except (ValueError, ArithmeticError):
                 raise Unfit(f"`{place}` is a {kind.__name__}, not {shown(value)}") from None
-        # A pydantic model; what it is made of, it says itself.
+        # A pydantic model, which validates itself.
         validate = getattr(kind, "model_validate", None)
         if validate is not None and (self.checks or isinstance(value, dict)):
             try:
                 return validate(value)
             except ValueError as error:
-                raise Unfit(f"`{place}` is no {kind.__name__}: {error}") from None
+                raise Unfit(f"`{place}` is not a valid {kind.__name__}: {error}") from None
         return value
 
     def member(self, kind: type[enum.Enum], value: Any, place: str) -> Any:
@@ -248,7 +248,7 @@ def _is_of(kind: type, value: Any) -> bool:
     try:
         return isinstance(value, kind)
     except TypeError:
-        # `Any`, and protocols that cannot be asked for.
+        # `Any`, and protocols that cannot be checked at run time.
         return True
 
 
@@ -282,4 +282,6 @@ def shown(value: Any) -> str:
         text = json.dumps(value)
     except (TypeError, ValueError):
         text = repr(value)
-    return text if len(text) <= _MAX_CHARS else f"a {type(value).__name__} of {len(text)} characters"
+    return (
+        text if len(text) <= _MAX_CHARS else f"a {type(value).__name__} of {len(text)} characters"
+    )

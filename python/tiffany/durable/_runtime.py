@@ -61,7 +61,7 @@ class Runtime:
     def __init__(self, **settings: Unpack[RuntimeSettings]) -> None:
         wal = settings.get("wal")
         self._functions = _workflows.Functions(settings.get("workflows", ()))
-        # Programs without asyncio do not pay for it.
+        # Programs without asyncio don't import it.
         shared = sys.modules.get("tiffany._aio.shared")
         if shared is not None and wal is not None:
             shared.close_left(wal)
@@ -125,7 +125,7 @@ class Runtime:
     def _begun(self, program: Any, id: str) -> Run[Any]:
         """Starts a durable run from a program that was not started."""
         name, function, given = _workflows.of_program(program)
-        # It is not run itself: the run has one of its own, made of what is written down.
+        # This program is not run: the run creates its own from the recorded arguments.
         program.close()
         self._functions.add(name, function)
         return self._started(name, id, _workflows.encoded(name, given))
@@ -142,7 +142,7 @@ class Runtime:
     ) -> Run[Any]: ...
     @overload
     def submit(self, workflow: str, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]: ...
-    # The checker does not see that `Any` is all of them.
+    # The type checker doesn't see that `Any` covers all overloads.
     def submit(self, workflow: Any, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]:  # type: ignore[misc]
         """Starts a durable run of a workflow under your own id. If a run with that id exists, with
         the same function and arguments, that run is returned.

@@ -116,10 +116,10 @@ class Saga:
         if not self.not_undone:
             return
         what = ", ".join(f"`{name}` ({_text(why)})" for name, why in self.not_undone)
-        message = f"{_text(error)}; not undone: {what} [TFY0051]; undo what is named by hand"
+        message = f"{_text(error)}; not undone: {what} [TFY0051]; undo the named steps by hand"
         if isinstance(error, Exception):
             raise NotUndoneError(message) from error
-        # It ends the task, and the failure would not be reported.
+        # The exception ends the task, and the failure would not be reported otherwise.
         print(f"tiffany: {message}", file=sys.stderr)
 
 

@@ -52,7 +52,7 @@ def described(function: Callable[..., Any]) -> tuple[str | None, str | None]:
     try:
         text = json.dumps(schema_of(function))
     except Exception:
-        # Hints can be anything; a workflow without a form can still be started.
+        # Hints can be any object; a workflow without a schema can still be started.
         text = None
     doc = inspect.getdoc(function)
     if inspect.isclass(function) and function.__doc__ is None:
@@ -76,7 +76,7 @@ def example(function: Callable[..., Any]) -> str:
             {name: _example(schema["properties"][name]) for name in schema["required"]}
         )
     except Exception:
-        # Hints can be anything.
+        # Hints can be any object.
         return "{}"
 
 
@@ -144,7 +144,7 @@ def hints_of(function: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(inner, include_extras=True)
     except Exception:
-        # A name in a hint that is only there for a type checker, say.
+        # For example, the hint contains a name that is only imported for type checkers.
         return {}
 
 
@@ -154,7 +154,7 @@ def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
     try:
         return {**schema, "default": _plain(default)}
     except Exception:
-        # It has a default that cannot be shown.
+        # The default cannot be expressed in JSON.
         return schema
 
 
@@ -218,7 +218,7 @@ def _class(cls: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
         return _TEXTS[cls]
     if dataclasses.is_dataclass(cls):
         return _dataclass(cls, (*inside, cls))
-    # A pydantic model; its class is not imported for it.
+    # A pydantic model; its class is not imported for this check.
     of_model = getattr(cls, "model_json_schema", None)
     if of_model is not None:
         schema = of_model()
@@ -252,7 +252,7 @@ def _collection(kind: Any, args: tuple[Any, ...], inside: tuple[Any, ...]) -> di
     if kind is tuple:
         return _tuple(args, inside)
     if kind in _OBJECTS:
-        # JSON has no other names than texts.
+        # Names in JSON are strings.
         if args and args[0] is not str:
             return {}
         return {

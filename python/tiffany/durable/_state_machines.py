@@ -76,7 +76,7 @@ def state_machine(cls: type | None = None, /, *, name: str | None = None) -> Any
 def _register(cls: Any, name: str | None) -> Any:
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise bad(
-            f"{cls!r} is no dataclass, whose fields would be its state",
+            f"{cls!r} is not a dataclass, whose fields would be its state",
             "put @state_machine above @dataclass",
         )
     for method in ("wants", "take"):
@@ -119,7 +119,9 @@ def restored(cls: type, fields: dict[str, Any]) -> Any:
     known = {field.name for field in dataclasses.fields(cls)}
     unknown = [name for name in fields if name not in known]
     if unknown:
-        raise bad(f"`{cls.__qualname__}` has no field `{unknown[0]}`", "let it have those it had")
+        raise bad(
+            f"`{cls.__qualname__}` has no field `{unknown[0]}`", "restore the fields that it had"
+        )
     for name in known - given:
         if name in fields:
             object.__setattr__(made, name, fields[name])

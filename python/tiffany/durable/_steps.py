@@ -115,13 +115,13 @@ def _make(options: dict[str, Any], function: Any) -> Any:
     if isinstance(function, _core.Step):
         function = function.function
     if not callable(function) or isinstance(function, type):
-        raise bad(f"{function!r} is no step; a function is one")
+        raise bad(f"{function!r} is not a step; pass a function")
     name = given.name or getattr(function, "__name__", None)
     if not isinstance(name, str) or not name:
         raise bad(f"the step {function!r} needs a name, which is a text", "@step(name=...)")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise bad(
-            f"the step `{name}` is a generator function, which makes calls of its own; a step makes none",
+            f"the step `{name}` is a generator function, which makes calls; a step cannot make calls",
             "make it a plain function, or call it without @step",
         )
     is_async = inspect.iscoroutinefunction(function)

@@ -37,7 +37,7 @@ class Transact:
     @contextlib.contextmanager
     def _connection(self) -> Iterator[Any]:
         if hasattr(self._db, "connection"):
-            # A pool: what it lends it wants back.
+            # A connection pool, which gets its connection back.
             with self._db.connection() as connection:
                 yield connection
             return
@@ -84,7 +84,7 @@ class _Attempt:
         if (birth, step) != (self.birth, self.step):
             raise OtherKeyError(
                 f"the key {self.key} in the table `{self.shown}` belongs to the step `{step}` of another run of this id "
-                "[TFY0050]; give each log directory a table of its own, or remove the keys of the run that is gone"
+                "[TFY0050]; give each log directory a table of its own, or remove the keys of the run that no longer exists"
             )
 
     def done(self, work: Callable[[], Any]) -> str:
@@ -96,7 +96,7 @@ class _Attempt:
     def awaited(self) -> None:
         """Raises an error if the run no longer waits for this attempt, so that it is rolled back."""
         if self.attempt_.is_given_up:
-            raise RuntimeError("nobody waits for this attempt any more, so it was undone")
+            raise RuntimeError("no task waits for this attempt any more, so it was undone")
 
     def prepare(self) -> None:
         """Prepares the connection."""
@@ -115,13 +115,13 @@ class _Sqlite(_Attempt):
         if connection.in_transaction:
             raise bad(
                 "the connection is in a transaction already",
-                "let `db` give one that nobody else uses",
+                "let `db` return one that no other code uses",
             )
         # Only this code begins and ends the transaction.
         if getattr(connection, "autocommit", -1) != -1:
             connection.autocommit = True
         connection.isolation_level = None
-        # What the log says was done must not get lost with the power.
+        # A recorded step must not be lost in a power failure.
         if self._execute("PRAGMA synchronous").fetchone()[0] < 2:
             self._execute("PRAGMA synchronous = FULL")
         self._execute(
@@ -186,7 +186,8 @@ class _Sqlite(_Attempt):
                     self._execute("ROLLBACK")
             if busy:
                 raise
-            # The system failed in the middle. The next attempt finds out what is in the file.
+            # The operating system failed during the commit. The next attempt reads the outcome from
+            # the file.
             raise _InDoubt(f"the end of the transaction is not known: {error}") from error
 
 
@@ -196,7 +197,7 @@ class _NoTable(Exception):
 
 class _Postgres(_Attempt):
     def quoted(self, table: str) -> str:
-        # The driver takes a percent sign for a place.
+        # The driver interprets a percent sign as a placeholder.
         parts = table.replace("%", "%%").split(".")
         return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
@@ -205,7 +206,7 @@ class _Postgres(_Attempt):
         if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             raise bad(
                 "the connection is in a transaction already",
-                "let `db` give one that nobody else uses",
+                "let `db` return one that no other code uses",
             )
 
     def attempt(self, work: Callable[[], Any]) -> str:
@@ -224,7 +225,7 @@ class _Postgres(_Attempt):
                     "birth text NOT NULL, step text NOT NULL, result text)"
                 )
         except (errors.UniqueViolation, errors.DuplicateTable):
-            # Two that make it at the same time: one of them is told that it is there.
+            # Another process created the table at the same time.
             pass
 
     def _attempt(self, work: Callable[[], Any]) -> str:
@@ -232,7 +233,7 @@ class _Postgres(_Attempt):
         transaction = self.connection.transaction()
         transaction.__enter__()
         try:
-            # What the log says was done must not get lost with the server.
+            # A recorded step must not be lost if the server fails.
             self._execute(
                 "SELECT set_config('synchronous_commit', 'on', true) "
                 "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
@@ -254,9 +255,10 @@ class _Postgres(_Attempt):
         try:
             transaction.__exit__(None, None, None)
         except psycopg.Error as error:
-            # Without a reply from the server the outcome is unknown; with one, it did not happen.
+            # Without a reply from the server the outcome is unknown; with one, the transaction
+            # failed.
             if error.sqlstate is None:
-                raise _InDoubt(f"the line was lost during COMMIT: {error}") from error
+                raise _InDoubt(f"the connection was lost during COMMIT: {error}") from error
             raise
         _reached("committed", self.attempt_)
         return result

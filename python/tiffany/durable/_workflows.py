@@ -88,7 +88,7 @@ def _register(function: F, name: str | None) -> F:
 def _check(function: Any) -> None:
     if not _makes_programs(function):
         shown = getattr(function, "__qualname__", repr(function))
-        raise bad(f"{shown} is no workflow; a generator function or an async def is one")
+        raise bad(f"{shown} is not a workflow; pass a generator function or an async def")
 
 
 def _makes_programs(function: Any) -> bool:
@@ -278,7 +278,8 @@ class Functions:
                 raise _unfit(function, str(error)) from None
         if not isinstance(given, dict):
             raise _unfit(
-                function, f"{_inputs.shown(given)} is no object with the names of its parameters"
+                function,
+                f"{_inputs.shown(given)} is not an object with the names of its parameters",
             )
         missing = [
             name
@@ -330,7 +331,7 @@ class Functions:
 
     def paused(self, run: str, error: str) -> None:
         """Reports that a run cannot continue."""
-        _warn(f"run {run} cannot go on and is paused: {error}", PausedRunWarning)
+        _warn(f"run {run} cannot continue and is paused: {error}", PausedRunWarning)
 
 
 def _unfit(function: Function, why: str) -> UnreadableError:
@@ -340,7 +341,7 @@ def _unfit(function: Function, why: str) -> UnreadableError:
     return UnreadableError(
         f"the input does not fit `{function.__qualname__}`: {why}; it takes {takes}, "
         f"such as {_schema.example(function)} [TFY0035]; "
-        "correct the input; if an older version of the function took it, let this one take it as well"
+        "correct the input; if an older version of the function accepted it, accept it here too"
     )
 
 

@@ -140,7 +140,7 @@ class TimeTravel:
         """Returns a record as it is in the log."""
         line = self._core.record(number)
         if line is None:
-            # It says which ones there are.
+            # Raises an error that lists the existing records.
             self._core.seek(number)
         record: dict[str, Any] = json.loads(line or "{}")
         return record

@@ -23,7 +23,7 @@ This package has no loop of its own: ``mainloop`` runs the kernel, and a pyos ta
 task. The chapter "Old pyos programs" of the book lists the differences from the original.
 """
 
-# Programs that import everything from here also get these.
+# Exported too for programs that import everything from here.
 import select
 import types
 from queue import Queue

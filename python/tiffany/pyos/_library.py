@@ -24,7 +24,7 @@ def Accept(sock: socket) -> Generator[Any, Any, None]:
 
 def Send(sock: socket, buffer: bytes) -> Generator[Any, Any, None]:
     """Sends everything in the buffer."""
-    # A socket that blocks would let all tasks wait until the other side has taken everything.
+    # A blocking socket would block all tasks until the other side has received everything.
     flags = MSG_DONTWAIT if type(sock) is socket else 0
     left = memoryview(buffer)
     while left:

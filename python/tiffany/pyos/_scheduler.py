@@ -114,7 +114,7 @@ class Scheduler:
         if self._kernel.is_running:
             self._kernel.schedule(task)
         else:
-            # Somebody who runs tasks by hand may wait for one.
+            # Code that runs tasks by hand may wait for one.
             self.ready.put(task)
 
     def mainloop(self) -> None:

@@ -46,7 +46,7 @@ class Task(_PyosTask):
         if not hasattr(target, "send"):
             kind = type(target).__name__
             hint = "call it first: " if callable(target) else ""
-            raise bad(f"`{kind}` is no task; {hint}a generator or a coroutine is one")
+            raise bad(f"`{kind}` is not a task; {hint}pass a generator or a coroutine")
         Task.taskid += 1
         self.tid = Task.taskid
         self.target = target

@@ -23,8 +23,8 @@ from tiffany.testing._crashes import Quiet
 
 _ID = "golden"
 
-# How to replace a log that is missing or damaged.
-_RECORDED = "record it anew, by `pytest --golden-update`"
+# How to replace a missing or damaged log.
+_RECORDED = "record it again with `pytest --golden-update`"
 _CAPTURED = (
     "capture the run again with `tiffany replay RUN --capture DIR --force`, or restore the file"
 )
@@ -35,7 +35,7 @@ def _only(wal: str | os.PathLike[str]) -> uuid.UUID:
     logs = sorted((Path(wal) / "wal").glob("*.wal"))
     if len(logs) != 1:
         raise GoldenLogError(
-            f"{os.fspath(wal)} has {len(logs)} runs; a golden log is that of one [TFY0059]; say which"
+            f"{os.fspath(wal)} has {len(logs)} runs; a golden log has one run [TFY0059]; name the run"
         )
     return uuid.UUID(logs[0].stem)
 
@@ -107,13 +107,13 @@ class GoldenLog:
         does: in a separate process, where the file is loaded as when its runs were started, with
         the same order of sets. `tiffany replay --capture` writes tests that call this method.
         """
-        # The reader of a failed test wants to see what differs, not this frame.
+        # Hides this frame in the report of a failed test.
         __tracebackhide__ = True
         self._first(_CAPTURED)
         code = os.path.normpath(app)
         if not os.path.exists(code):
             raise GoldenLogError(
-                f"there is no {code}, whose code is to be compared with the golden log {self.path} [TFY0059]; bring it back, or name its new place in "
+                f"there is no {code}, whose code is to be compared with the golden log {self.path} [TFY0059]; restore it, or name its new place in "
                 "the test"
             )
         words = ["--app", code, "replay", "--file", os.fspath(self.path)]
@@ -131,14 +131,14 @@ class GoldenLog:
         """Builds the error message of a failed replay from its output."""
         details = f"{done.stdout}{done.stderr}"
         if error in ("TFY0036", "TFY0066"):
-            what = f"the code in {code} and the golden log {self.path} have parted ways"
-            return f"{what} [TFY0059]; if that is meant, capture the run anew, with `--force`\n{details}"
+            what = f"the code in {code} and the golden log {self.path} differ"
+            return f"{what} [TFY0059]; if the change is intended, capture the run again with `--force`\n{details}"
         if error in ("TFY0059", "TFY0105", "TFY0107"):
-            # What helps is known better here.
+            # The advice below is more specific.
             details = re.sub(r"^  next: .*\n", "", details, flags=re.M)
-            return f"{self.path} is no whole log [TFY0059]; {_CAPTURED}\n{details}"
+            return f"{self.path} is not a whole log [TFY0059]; {_CAPTURED}\n{details}"
         what = f"the code in {code} cannot be compared with the golden log {self.path}"
-        return f"{what} [TFY0059]; mend what is told below\n{details}"
+        return f"{what} [TFY0059]; correct what is listed below\n{details}"
 
     def _take(
         self,
@@ -161,7 +161,7 @@ class GoldenLog:
                 first: dict[str, Any] = json.loads(file.readline())
             first["task_id"]
         except (ValueError, KeyError, TypeError):
-            raise GoldenLogError(f"{self.path} is no log [TFY0059]; {advice}") from None
+            raise GoldenLogError(f"{self.path} is not a log [TFY0059]; {advice}") from None
         return first
 
     def _same_start(self, name: str, given: str) -> None:
@@ -172,7 +172,7 @@ class GoldenLog:
         if was != now:
             raise GoldenLogError(
                 f"the golden log {self.path} is one of {was[0]} with the input {json.dumps(was[1])}, and this is {now[0]} with the "
-                f"input {json.dumps(now[1])} [TFY0059]; if that is meant, record it anew, by `pytest --golden-update`"
+                f"input {json.dumps(now[1])} [TFY0059]; if the change is intended, record it again with `pytest --golden-update`"
             )
 
     def _replay(self, functions: list[_workflows.Function], settings: RunSettings) -> None:
@@ -182,6 +182,6 @@ class GoldenLog:
             _core._replay(known, self.path)
         except DivergedError as error:
             raise GoldenLogError(
-                f"the code and the golden log {self.path} have parted ways [TFY0059]; if that is meant, record it anew, by "
+                f"the code and the golden log {self.path} differ [TFY0059]; if the change is intended, record it again with "
                 f"`pytest --golden-update`\n{error}"
             ) from None

@@ -70,7 +70,7 @@ class Scheduler:
         """
         check_names("Scheduler", settings, RunSettings.__annotations__)
         self._answers = _Answers()
-        # The outermost one: what a program handles itself is not the test's business.
+        # Installed as the outermost handler: calls that the program handles itself don't reach it.
         settings["handlers"] = [*(settings.get("handlers") or []), self._answers]
         self._core = _core._Scheduler(core_settings(Functions(), settings))
         self._core.set_clock(now.timestamp() if isinstance(now, datetime) else now)
@@ -211,7 +211,7 @@ class _Answers:
                 if entry.times is not None:
                     entry.times -= 1
                 if isinstance(call, _core.Aio):
-                    # It is not run, and that is meant.
+                    # The coroutine is discarded on purpose.
                     call.coroutine.close()
                 return _core.Answer(entry.give(call))
         return None
@@ -227,7 +227,7 @@ class _Entry:
 def _matcher(calls: type | Callable[[Any], bool]) -> Callable[[Any], bool]:
     if isinstance(calls, type):
         if not issubclass(calls, _core.SystemCall):
-            raise BadArgumentError(f"`{calls.__name__}` is no class of calls")
+            raise BadArgumentError(f"`{calls.__name__}` is not a class of calls")
         return lambda call: isinstance(call, calls)
     if not callable(calls):
         kind = type(calls).__name__

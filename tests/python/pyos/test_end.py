@@ -379,7 +379,7 @@ def test_tasks_that_nothing_can_wake_are_a_deadlock(sched: Quiet) -> None:
     with pytest.raises(DeadlockError) as caught:
         sched.mainloop()
     text = str(caught.value)
-    assert "somebody to schedule it at " in text
+    assert "other code to schedule it at " in text
     assert "test_end.py" in text
     assert closed == ["pauses"]
     assert sorted(sched.over) == [tid, tid + 1]
@@ -542,7 +542,7 @@ def test_a_bad_descriptor_is_an_error_at_the_yield(run: Run) -> None:
 @pytest.mark.parametrize("target", [42, None, lambda: None])
 def test_what_is_no_task_is_an_error_where_it_is_started(run: Run, target: Any) -> None:
     def main() -> Program:
-        with pytest.raises(BadArgumentError, match=r"is no task.*TFY0032"):
+        with pytest.raises(BadArgumentError, match=r"is not a task.*TFY0032"):
             yield NewTask(target)
 
     with pytest.raises(BadArgumentError):

@@ -338,7 +338,8 @@ def test_one_that_ignores_its_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
     [error] = shown
     assert isinstance(error, tiffany.errors.NotEndingError) and error.code == "TFY0054"
-    assert "stubborn` was to end and yielded again" in str(error) and "[TFY0054]; let" in str(error)
+    assert "stubborn` should end, but yielded again" in str(error)
+    assert "[TFY0054]; let" in str(error)
 
 
 @both

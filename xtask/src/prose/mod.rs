@@ -1,6 +1,7 @@
-//! Checks the prose of the README, CONTRIBUTING.md, ARCHITECTURE.md, the book and the sources: words that are no longer
-//! used, and, in pages, long lines. Code, tables, quotations and the targets of links are not prose; in sources, comments
-//! and string literals are. The rules are in CONTRIBUTING.md, "Writing".
+//! Checks the prose of the README, CONTRIBUTING.md, ARCHITECTURE.md, the book and the sources:
+//! words that are no longer used, and, in pages, long lines. Code, tables, quotations and the
+//! targets of links are not prose; in sources, comments and string literals are. The rules are in
+//! CONTRIBUTING.md, "Writing".
 
 mod retired;
 mod source_texts;
@@ -11,10 +12,11 @@ use std::path::{Path, PathBuf};
 use retired::{ALLOWED, RETIRED};
 use source_texts::{Language, Texts};
 
-/// The most characters of a line.
+/// The maximum number of characters in a line.
 const MAX_LINE: usize = 110;
 
-/// Pages that are not checked: generated ones, and the specification, whose sentences are quoted by tests.
+/// Pages that are not checked: generated ones, and the specification, because tests quote its
+/// sentences.
 const NOT_PROSE: &[&str] = &["docs/src/rows.md", "docs/src/specification.md"];
 
 /// Directories of sources whose comments and messages are checked.
@@ -31,7 +33,7 @@ const SOURCES: &[&str] = &[
     "dashboard/tests",
 ];
 
-/// The sources with findings, each with how many it may have. A number may only become smaller.
+/// The sources with findings, each with the number that it may have, which may only become smaller.
 #[cfg(test)]
 const NOT_YET: &str = include_str!("not_yet.txt");
 
@@ -42,7 +44,8 @@ struct Finding {
     what: String,
 }
 
-/// Files with prose, as paths below the root: three at the top, and the pages of the book.
+/// Returns the files with prose, as paths below the root: three at the top, and the pages of the
+/// book.
 fn files(root: &Path) -> Vec<String> {
     let top = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(PathBuf::from);
     let book = ["docs/src", "docs/src/adr"].into_iter().flat_map(|dir| {
@@ -59,7 +62,7 @@ fn files(root: &Path) -> Vec<String> {
     files
 }
 
-/// Source files whose language is known, as paths below the root.
+/// Returns the source files whose language is known, as paths below the root.
 pub(crate) fn sources(root: &Path) -> Vec<String> {
     let mut files = Vec::new();
     for dir in SOURCES {
@@ -88,7 +91,7 @@ fn add_sources(root: &Path, dir: &Path, files: &mut Vec<String>) {
     }
 }
 
-/// Prints everything in the files below some paths that should be rewritten. Without paths, in all files.
+/// Prints all findings in the files below some paths; without paths, in all files.
 pub(crate) fn check(root: &Path, paths: &[String]) -> Result<(), String> {
     let paths: Vec<&str> = paths.iter().map(|path| path.trim_start_matches("./")).collect();
     let files = files(root).into_iter().chain(sources(root));
@@ -110,7 +113,7 @@ pub(crate) fn check(root: &Path, paths: &[String]) -> Result<(), String> {
     }
 }
 
-/// Everything in a file that should be rewritten, each with its place.
+/// Returns all findings in a file, each with its place.
 fn findings_in(root: &Path, file: &str) -> Result<Vec<String>, String> {
     let text = fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
     let found = match Language::of(file) {
@@ -121,7 +124,7 @@ fn findings_in(root: &Path, file: &str) -> Result<Vec<String>, String> {
     Ok(found.map(|finding| format!("{file}:{}: {}", finding.line, finding.what)).collect())
 }
 
-/// Which texts of a source file are checked. String literals of tests are test data.
+/// Returns which texts of a source file are checked. String literals of tests are test data.
 fn texts_of(file: &str) -> Texts {
     let is_test =
         ["tests", "e2e", "fuzz"].iter().any(|dir| file.split('/').any(|part| part == *dir));
@@ -132,7 +135,7 @@ fn texts_of(file: &str) -> Texts {
     }
 }
 
-/// The files that may have findings, and how many each.
+/// Returns the files that may have findings, each with their number.
 #[cfg(test)]
 fn not_yet() -> std::collections::BTreeMap<&'static str, usize> {
     let entry = |line: &'static str| {
@@ -142,7 +145,7 @@ fn not_yet() -> std::collections::BTreeMap<&'static str, usize> {
     NOT_YET.lines().filter_map(entry).collect()
 }
 
-/// The retired phrases in the comments and string literals of a source file.
+/// Returns the retired phrases in the comments and string literals of a source file.
 fn source_findings(source: &str, language: Language, which: Texts) -> Vec<Finding> {
     let mut found = Vec::new();
     for text in source_texts::texts(source, language, which) {
@@ -153,7 +156,7 @@ fn source_findings(source: &str, language: Language, which: Texts) -> Vec<Findin
     found
 }
 
-/// Everything in a page that should be rewritten.
+/// Returns all findings in a page.
 fn findings(text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, text) in prose_lines(text) {
@@ -167,7 +170,7 @@ fn findings(text: &str) -> Vec<Finding> {
     found
 }
 
-/// The retired phrases in a text.
+/// Returns the retired phrases in a text.
 fn retired_phrases(text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, paragraph) in paragraphs(text) {
@@ -182,7 +185,7 @@ fn retired_phrases(text: &str) -> Vec<Finding> {
     found
 }
 
-/// The lines outside code blocks, tables and comments, with their numbers.
+/// Returns the lines outside code blocks, tables and comments, with their numbers.
 fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
@@ -194,7 +197,8 @@ fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Lines that belong together, joined, because a phrase may be wrapped; each with the number of its first line.
+/// Joins lines into paragraphs, because a phrase may be wrapped. Each has the number of its first
+/// line.
 fn paragraphs(text: &str) -> Vec<(usize, String)> {
     let mut paragraphs: Vec<(usize, String)> = Vec::new();
     let mut next = 0;
@@ -207,7 +211,7 @@ fn paragraphs(text: &str) -> Vec<(usize, String)> {
             }
             _ => paragraphs.push((number, line.trim().to_string())),
         }
-        // A blank line and a heading end a paragraph.
+        // A blank line or a heading ends a paragraph.
         next = match line.trim().is_empty() || line.starts_with('#') {
             true => 0,
             false => number + 1,
@@ -216,26 +220,27 @@ fn paragraphs(text: &str) -> Vec<(usize, String)> {
     paragraphs
 }
 
-/// A text without what is between backticks.
+/// Removes what is between backticks.
 fn without_code(text: &str) -> String {
     outside(text, '`')
 }
 
-/// A text without what is between quotation marks.
+/// Removes what is between quotation marks.
 fn without_quotations(text: &str) -> String {
     outside(text, '"')
 }
 
-/// The parts of a text outside pairs of a mark; an odd mark at the end takes nothing away.
+/// Returns the parts of a text outside pairs of a mark. An unpaired mark at the end removes
+/// nothing.
 fn outside(text: &str, mark: char) -> String {
     let parts: Vec<&str> = text.split(mark).collect();
     let pairs = (parts.len() - 1) / 2;
     let kept = parts.iter().enumerate().filter(|(at, _)| at % 2 == 0 || *at > 2 * pairs);
-    // A code word stands for something, so the words around it are not neighbours.
+    // Code stands for a word, so the words around it are not neighbors.
     kept.map(|(_, part)| *part).collect::<Vec<_>>().join(" \u{b7} ")
 }
 
-/// A text whose links have lost their targets: `[a page](page.md)` becomes `[a page]`.
+/// Removes the targets of links: `[a page](page.md)` becomes `[a page]`.
 fn without_targets(text: &str) -> String {
     let mut parts = text.split("](");
     let first = parts.next().unwrap_or_default().to_string();
@@ -245,7 +250,7 @@ fn without_targets(text: &str) -> String {
     })
 }
 
-/// The words of a text in lower case. Punctuation ends a phrase, so it is a word of its own.
+/// Returns the words of a text in lower case. Punctuation ends a phrase, so it counts as a word.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for part in text.to_lowercase().split_whitespace() {
@@ -258,7 +263,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The words with an empty one in the place of each phrase that is allowed.
+/// Replaces each allowed phrase with an empty word.
 fn without_allowed(mut words: Vec<String>) -> Vec<String> {
     for allowed in ALLOWED {
         let allowed: Vec<&str> = allowed.split(' ').collect();
@@ -329,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_retired_word_is_not_found() {
+    fn phrases_that_only_resemble_a_retired_one_are_not_found() {
         check_page("It goes. On Monday it is `over`; overdue, agoes on.", &[]);
         check_page("```text\nThe run goes on\n```\n\n| a cell | goes on |", &[]);
         check_page("The words \"goes on\" and `is no`.", &[]);

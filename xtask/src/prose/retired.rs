@@ -1,4 +1,4 @@
-//! The words and phrases that texts no longer use.
+//! The words and phrases that are no longer used.
 
 /// Phrases that are no longer used, each with what to write instead.
 pub(super) const RETIRED: &[(&str, &str)] = &[

@@ -1,4 +1,5 @@
-//! Reads the texts in source files: comments, and string literals. It knows just enough of each language to find them.
+//! Extracts the texts from source files: comments and string literals. It knows just enough of each
+//! language to find them.
 
 /// A language of the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,19 +10,20 @@ pub(super) enum Language {
     Svelte,
 }
 
-/// Which texts of a file are read.
+/// The kinds of texts to read from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Texts {
-    /// Comments and string literals. In Rust, literals in `#[cfg(test)]` modules at the end of a file are not read.
+    /// Comments and string literals. In Rust, literals in `#[cfg(test)]` modules at the end of a
+    /// file are skipped.
     All,
-    /// Comments alone, because string literals are test data.
+    /// Only comments, because string literals are test data.
     Comments,
 }
 
-/// A text in a source file. Several comment lines in a row are one text.
+/// A text in a source file. Consecutive comment lines are one text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Text {
-    /// The first line of the text, counted from 1.
+    /// The number of its first line, from 1.
     pub line: usize,
     pub text: String,
 }
@@ -38,7 +40,7 @@ impl Language {
     }
 }
 
-/// The texts of a source file, in order.
+/// Returns the texts of a source file, in order.
 pub(super) fn texts(source: &str, language: Language, which: Texts) -> Vec<Text> {
     let mut reader = Reader {
         rest: source,
@@ -61,15 +63,15 @@ struct Reader<'a> {
     line: usize,
     language: Language,
     which: Texts,
-    /// Whether only white space was read in this line.
+    /// Whether only white space was read in this line so far.
     starts_line: bool,
     found: Vec<Text>,
-    /// The line of the last line comment that has a line of its own.
+    /// The last line that consisted of a line comment.
     last_comment: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Takes a number of bytes off the rest.
+    /// Takes this number of bytes from the rest.
     fn take(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(bytes);
         self.line += taken.matches('\n').count();
@@ -77,7 +79,8 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// Takes everything up to and including a mark, or all; returns what is before the mark.
+    /// Takes everything up to and including a mark, or the whole rest; returns the part before the
+    /// mark.
     fn take_through(&mut self, mark: &str) -> &'a str {
         match self.rest.find(mark) {
             Some(at) => {
@@ -114,7 +117,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a comment, if the rest begins with one.
+    /// Reads a comment if the rest begins with one.
     fn comment(&mut self) -> bool {
         let mark = if self.language == Language::Python { "#" } else { "//" };
         if self.rest.starts_with(mark) {
@@ -140,7 +143,7 @@ impl<'a> Reader<'a> {
         false
     }
 
-    /// Reads a string literal, if the rest begins with one; returns its line and its text.
+    /// Reads a string literal if the rest begins with one; returns its line and text.
     fn string(&mut self, before: char) -> Option<(usize, String)> {
         let line = self.line;
         if self.language == Language::Rust {
@@ -161,7 +164,7 @@ impl<'a> Reader<'a> {
         let mark = marks.iter().find(|mark| self.rest.starts_with(**mark))?;
         self.take(mark.len());
         let mut text = String::new();
-        // Such a literal ends with its line at the latest, whatever was misread before.
+        // Such a literal ends with its line at the latest, even if something before was misread.
         let one_line = self.language != Language::Rust && mark.len() == 1 && *mark != "`";
         while !self.rest.is_empty() && !self.rest.starts_with(mark) {
             if one_line && self.rest.starts_with('\n') {
@@ -178,7 +181,7 @@ impl<'a> Reader<'a> {
         Some((line, text))
     }
 
-    /// The hashes of a raw string, if the rest begins with one.
+    /// Returns the hashes of a raw string if the rest begins with one.
     fn raw_string(&self, before: char) -> Option<&'a str> {
         let rest = self.rest.strip_prefix('r')?;
         let hashes = rest.len() - rest.trim_start_matches('#').len();
@@ -186,7 +189,7 @@ impl<'a> Reader<'a> {
         (!is_word && rest[hashes..].starts_with('"')).then(|| &rest[..hashes])
     }
 
-    /// Takes a character literal of Rust, or leaves the apostrophe of a lifetime.
+    /// Takes a Rust character literal, but leaves the apostrophe of a lifetime.
     fn character(&mut self) {
         let mut characters = self.rest.char_indices().skip(1);
         let Some((_, first)) = characters.next() else { return };
@@ -194,20 +197,20 @@ impl<'a> Reader<'a> {
             '\\' => self.rest[3.min(self.rest.len())..].find('\'').map(|at| at + 3),
             _ => characters.next().and_then(|(at, second)| (second == '\'').then_some(at)),
         };
-        // The rest begins with the closing apostrophe now, which the caller skips.
+        // The rest now begins with the closing apostrophe, which the caller skips.
         if let Some(end) = end {
             self.take(end);
         }
     }
 
-    /// Takes what follows a backslash; returns what it stands for.
+    /// Takes an escape sequence after its backslash; returns the character it stands for.
     fn escaped(&mut self) -> String {
         let Some(next) = self.rest.chars().next() else { return String::new() };
         self.take(next.len_utf8());
         match next {
             'n' => "\n".into(),
             't' => " ".into(),
-            // The line continues.
+            // The literal continues on the next line.
             '\n' => {
                 let spaces = self.rest.len() - self.rest.trim_start().len();
                 self.take(spaces);
@@ -217,7 +220,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Scripts as code; styles not at all; the markup as text, in which tags and expressions end a phrase.
+    /// Reads scripts as code, skips styles, and reads the markup as text in which tags and
+    /// expressions end a phrase.
     fn read_svelte(&mut self) {
         while !self.rest.is_empty() {
             let end = ["<script", "<style", "<!--"].iter().filter_map(|tag| self.rest.find(tag));

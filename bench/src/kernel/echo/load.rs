@@ -1,4 +1,5 @@
-//! The load: connections that each have one request of 64 bytes under way, on one thread with epoll.
+//! The load generator: connections with one request of 64 bytes in progress each, on one thread
+//! with epoll.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +16,7 @@ pub(super) struct Load {
 
 struct Connection {
     stream: TcpStream,
-    /// Bytes of the answer that have come.
+    /// The number of bytes of the answer that have been received.
     received: usize,
 }
 
@@ -33,7 +34,7 @@ impl Load {
         Ok(Load { epoll, connections: all })
     }
 
-    /// Sends so many requests, spread over the connections, and takes all of the answers.
+    /// Sends this number of requests, spread over the connections, and receives all answers.
     pub(super) fn requests(&mut self, requests: usize) -> io::Result<()> {
         let (mut sent, mut answered) = (0, 0);
         for connection in self.connections.iter_mut().take(requests) {
@@ -61,7 +62,7 @@ impl Load {
 }
 
 impl Connection {
-    /// Reads what is there. `true`: the answer is complete.
+    /// Reads the available bytes. Returns `true` when the answer is complete.
     fn receive(&mut self) -> io::Result<bool> {
         let mut buffer = [0; MESSAGE.len()];
         let wanted = MESSAGE.len() - self.received;

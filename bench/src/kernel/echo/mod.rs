@@ -1,12 +1,14 @@
-//! `echo_64` and `echo_1000`: a server sends 64 bytes back, to 64 or 1,000 connections that each have
-//! one request under way. Each server is alone in a process of its own (this program again, with a hidden
-//! command); this process makes the load. The figure is requests for each second of CPU time of
-//! the server's process, all of its threads, so it does not matter how much of the machine others had.
+//! `echo_64` and `echo_1000`: a server sends 64 bytes back, on 64 or 1,000 connections with one
+//! request in progress each. Each server is alone in a process of its own (this program again, with
+//! a hidden command); this process generates the load. The figure is requests per second of CPU
+//! time of the server's process, for all of its threads, so it does not depend on how much of the
+//! machine others use.
 //!
-//! `syscalls` counts all system calls of the server for each request, in runs of their own: `perf stat` where
-//! it may count them (nothing is slowed down), `strace -c` otherwise. A run that only connects and warms up is
-//! subtracted, so that starting is not counted. Both runs batch events a little differently each time, so one
-//! count is good to a few parts in a hundred; the median of the rounds is shown.
+//! `syscalls` counts all system calls of the server per request, in separate runs: with `perf stat`
+//! where it is allowed to count them, which slows nothing down, and otherwise with `strace -c`. A
+//! run that only connects and warms up is subtracted, so that starting is not counted. Both runs
+//! batch events a little differently each time, so one count is accurate to a few percent; the
+//! median of the rounds is shown.
 
 mod load;
 mod server_process;
@@ -27,7 +29,7 @@ pub(crate) fn many() -> Measure {
     measure("echo_1000", "a 64-byte echo, 1,000 connections", 1_000)
 }
 
-/// The hidden command: serves until it is killed.
+/// Runs the hidden command: serves until it is killed.
 pub(crate) fn serve(name: &str) -> ExitCode {
     match servers::serve(name) {
         Ok(()) => ExitCode::SUCCESS,
@@ -78,7 +80,7 @@ fn per_cpu_second(mode: Mode, server: &str, connections: usize) -> io::Result<f6
     Ok(requests(mode) as f64 / (server.cpu_time()? - before).as_secs_f64())
 }
 
-/// System calls for each request; `None` if nothing here can count them.
+/// Returns the number of system calls per request; `None` if this machine has no way to count them.
 fn system_calls(mode: Mode, server: &str, connections: usize) -> io::Result<Option<f64>> {
     let Some(counter) = Counter::available() else { return Ok(None) };
     let counted = |requests: usize| -> io::Result<f64> {

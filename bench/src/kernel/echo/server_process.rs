@@ -1,4 +1,4 @@
-//! A server in a process of its own: starting it, its CPU time, and its system calls.
+//! A server in a process of its own: starts it, and measures its CPU time and its system calls.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
-/// Who counts the server's system calls.
+/// The tool that counts the server's system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counter {
     Nothing,
@@ -18,7 +18,7 @@ pub(super) enum Counter {
 }
 
 impl Counter {
-    /// The best one that works here.
+    /// Returns the best tool that works on this machine.
     pub(super) fn available() -> Option<Counter> {
         static FOUND: OnceLock<Option<Counter>> = OnceLock::new();
         *FOUND.get_or_init(|| [Counter::Perf, Counter::Strace].into_iter().find(|c| c.works()))
@@ -34,7 +34,7 @@ impl Counter {
         ran && counted
     }
 
-    /// A command that runs the program and leaves its count in the file.
+    /// Makes a command that runs the program and writes the count to a file.
     fn wrap(self, program: &str, report: &PathBuf) -> Command {
         let mut command = match self {
             Counter::Nothing => return Command::new(program),
@@ -85,7 +85,7 @@ impl Server {
         let mut command = counter.wrap(&program.to_string_lossy(), &report_file());
         command.args([super::super::SERVE_ECHO, name]);
         if counter != Counter::Nothing {
-            command.stderr(Stdio::null()); // It would tell that the server was ended.
+            command.stderr(Stdio::null()); // It would report that the server was ended.
         }
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
@@ -105,7 +105,7 @@ impl Server {
         }
     }
 
-    /// CPU time of all of its threads so far.
+    /// Returns the CPU time of all of its threads so far.
     pub(super) fn cpu_time(&self) -> io::Result<Duration> {
         let mut nanos = 0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.pid.as_raw_nonzero()))? {
@@ -116,7 +116,7 @@ impl Server {
         Ok(Duration::from_nanos(nanos))
     }
 
-    /// Ends the server and tells how many system calls it made.
+    /// Ends the server, and returns the number of system calls it made.
     pub(super) fn system_calls(mut self) -> io::Result<u64> {
         self.end();
         let report = fs::read_to_string(report_file())?;
@@ -124,7 +124,7 @@ impl Server {
         self.counter.read(&report).ok_or_else(|| io::Error::other("nothing was counted"))
     }
 
-    /// Ends the server itself; who counts its calls then ends too.
+    /// Ends the server itself; the tool that counts its calls then ends too.
     fn end(&mut self) {
         let _ = kill_process(self.pid, Signal::TERM);
         let _ = self.child.wait();
@@ -137,7 +137,8 @@ impl Drop for Server {
     }
 }
 
-/// 1,000 connections need more descriptors than some systems give at first.
+/// Raises the limit of descriptors, because 1,000 connections need more than some systems allow by
+/// default.
 pub(super) fn allow_many_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });

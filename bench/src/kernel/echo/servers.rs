@@ -1,5 +1,5 @@
-//! The servers: one task for each connection, which reads into a buffer of its own and writes back what
-//! came. The raw one is a level-triggered epoll loop with one read and one write for each event.
+//! The echo servers. Each connection has a task that reads into its own buffer and writes back what
+//! it received. The raw one is a level-triggered epoll loop with one read and one write per event.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,17 +10,18 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::runtimes;
 
-/// Bytes a server reads at once.
+/// The number of bytes per read of a server.
 const BUFFER: usize = 1024;
 
 pub(super) const NAMES: [&str; 5] = ["tiffany", "tokio", "smol", "monoio", "raw"];
 
-/// Listens, tells the parent where, and serves for ever.
+/// Listens, prints its process ID and port for the parent, and serves forever.
 pub(super) fn serve(name: &str) -> io::Result<()> {
     super::server_process::allow_many_descriptors();
     let listener = TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
-    // The standard library lets 128 connections queue; one too many would wait a second to try again.
+    // The standard library lets only 128 connections queue; one more would wait a second before it
+    // tries again.
     rustix::net::listen(&listener, 1024)?;
     println!("{} {}", std::process::id(), listener.local_addr()?.port());
     match name {

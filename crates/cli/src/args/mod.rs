@@ -1,5 +1,6 @@
-//! What can be typed: the commands, their groups, and the options of all commands. The options of each command are in the file of
-//! its group. It knows nothing of what the commands do.
+//! The arguments of the command line: the commands, their groups, and the options of all commands.
+//! The options of each command are in the file of its group. It doesn't depend on what the commands
+//! do.
 
 mod admin;
 pub(super) mod groups;

@@ -1,4 +1,4 @@
-//! `audit`: what was changed, by whom, and whether that is still what was written.
+//! `audit`: prints what was changed and by whom, and whether the audit file is intact.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use tiffany_daemon::private;
 
 pub(crate) const NAME: &str = "audit";
 
-/// The exit code if a line is not what was written.
+/// The exit code if a line was changed or removed.
 const DAMAGED: u8 = 1;
 
 pub(crate) fn command() -> Command {

@@ -1,4 +1,4 @@
-//! `config`: a configuration to begin with, and whether one makes sense.
+//! `config`: prints an example of a configuration, and checks configurations.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub(crate) fn run(asked: &Invocation<'_>) -> Result<u8, GuestError> {
     let Some(file) = file else {
         return Err(GuestError {
             code: "TFY0067".into(),
-            text: "no file is given to check; name it after `check`, or with `--config`".into(),
+            text: "there is no file to check; name it after `check`, or with `--config`".into(),
             exit: Some(2),
         });
     };

@@ -1,4 +1,5 @@
-//! Commands that know the daemon: `serve` and what belongs to it. Each row of the table has what can be typed, and what is done.
+//! Commands that involve the daemon: `serve` and those around it. Each row of the table has the
+//! arguments and the function of a command.
 
 pub(crate) mod audit;
 pub(crate) mod config;
@@ -18,7 +19,7 @@ use tiffany_daemon::config::{Config, ConfigError};
 
 use crate::{GuestError, Invocation, demo, serve};
 
-/// A command: what it is called, what can be typed after that, and what it does.
+/// A command: its name, its arguments, and its function.
 type Row = (&'static str, fn() -> Command, fn(Invocation<'_>) -> Result<u8, GuestError>);
 
 const COMMANDS: [Row; 5] = [
@@ -29,12 +30,12 @@ const COMMANDS: [Row; 5] = [
     (config::NAME, config::command, |called| config::run(&called)),
 ];
 
-/// What can be typed, of all of them.
+/// Returns the arguments of all commands.
 pub(crate) fn commands() -> impl Iterator<Item = Command> {
     COMMANDS.iter().map(|(_, command, _)| command())
 }
 
-/// Whether this is the name of one of them.
+/// Returns whether one of the commands has this name.
 pub(crate) fn has(name: &str) -> bool {
     COMMANDS.iter().any(|(one, ..)| *one == name)
 }
@@ -50,13 +51,15 @@ pub(crate) fn run(mut called: Invocation<'_>) -> Result<u8, GuestError> {
     }
 }
 
-/// Who sees what commands change in this directory where no process has it. Where a daemon was, its audit has that too.
+/// Returns the hook that audits what commands change in this directory while no process owns it.
+/// Only a directory that a daemon has used has an audit file.
 pub(crate) fn audit_hook(dir: &Path) -> Option<Arc<dyn AuditHook>> {
     let is_audited = dir.join(AUDIT).symlink_metadata().is_ok();
     is_audited.then(|| Arc::new(ByHand(dir.into())) as Arc<dyn AuditHook>)
 }
 
-/// The builder with what the configuration says that was typed: the directory, and what is redacted.
+/// Returns the builder with the directory and the redaction rules of the configuration on the
+/// command line.
 pub(crate) fn configured(matches: &ArgMatches, builder: Builder) -> Result<Builder, GuestError> {
     let config = typed_config(matches)?.unwrap_or_default().with_rules_of_env()?;
     let builder = builder.redact(config.redactions().map_err(ConfigError::from)?);
@@ -66,10 +69,10 @@ pub(crate) fn configured(matches: &ArgMatches, builder: Builder) -> Result<Build
     })
 }
 
-/// What the option of all commands that names a configuration is called.
+/// The name of the option for a configuration, which all commands have.
 pub(crate) const CONFIG: &str = "config";
 
-/// The option of all commands that names a configuration.
+/// Returns the option for a configuration, which all commands have.
 pub(crate) fn config_option() -> Arg {
     let option = Arg::new(CONFIG).long(CONFIG).value_name("FILE");
     let option = option.value_parser(value_parser!(PathBuf));
@@ -77,17 +80,17 @@ pub(crate) fn config_option() -> Arg {
     option.help("Configuration of the daemon (see `config example`); other commands than `serve` use its directory and its redaction rules")
 }
 
-/// Reads the file that was typed, if one was.
+/// Reads the configuration file on the command line, if there is one.
 pub(crate) fn typed_config(matches: &ArgMatches) -> Result<Option<Config>, ConfigError> {
     typed_config_file(matches).map(|file| Config::read(file)).transpose()
 }
 
-/// The file that was typed, if one was.
+/// Returns the configuration file on the command line, if there is one.
 pub(crate) fn typed_config_file(matches: &ArgMatches) -> Option<&PathBuf> {
     matches.get_one(CONFIG)
 }
 
-/// What the process that has the directory, or the log, says no by.
+/// Converts a refusal of the owning process, or of the log.
 pub(crate) fn refused(error: &TaskError) -> GuestError {
     GuestError { code: error.code().into(), text: error.to_string(), exit: None }
 }

@@ -1,11 +1,12 @@
-//! Printing: columns for people, objects for programs. What comes from files is not obeyed by a terminal.
+//! Printing: tables for people, JSON objects for programs. Control sequences from files are
+//! escaped.
 
 use std::io::{self, Write};
 
 use crate::{GuestError, clean, json_line};
 use serde::Serialize;
 
-/// Rows under a head, in columns.
+/// Prints rows as columns below a heading.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), GuestError> {
     let head: Vec<String> = head.iter().map(|name| (*name).to_owned()).collect();
     let all: Vec<Vec<String>> = std::iter::once(&head)
@@ -24,21 +25,21 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), GuestErro
     write(&text)
 }
 
-/// One object, on a line.
+/// Prints an object on one line.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), GuestError> {
     write(&json_line(value))
 }
 
-/// A line of text.
+/// Prints a line of text.
 pub(crate) fn line_of(text: &str) -> Result<(), GuestError> {
     write(&format!("{}\n", clean(text)))
 }
 
-/// Text as it is.
+/// Prints text as it is.
 pub(crate) fn write(text: &str) -> Result<(), GuestError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Nobody reads any more.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(failed(&error)),
         Ok(()) => Ok(()),

@@ -1,4 +1,4 @@
-//! `token`: who may come in over the network.
+//! `token`: manages access over the network.
 
 use std::time::Duration;
 
@@ -45,14 +45,14 @@ fn add(asked: &Invocation<'_>, tokens: &Tokens, matches: &ArgMatches) -> Result<
     match asked.json {
         true => print::json(&json!({ "name": name, "role": role, "token": token.reveal() })),
         false => {
-            // The token alone is on standard output, to be taken from there.
+            // Standard output has only the token, so that it can be piped.
             eprintln!("a token of {name}, who is {role}; it is not shown again:");
             print::line_of(token.reveal())
         }
     }
 }
 
-/// Who may come in is changed as everything else is: not without a line in the audit.
+/// Changes tokens as everything else is changed: with a line in the audit file.
 fn written_down<T>(
     asked: &Invocation<'_>,
     did: &str,
@@ -77,7 +77,7 @@ fn written_down<T>(
     })?;
     let changed = change();
     let outcome = changed.as_ref().map_or_else(AuthError::code, |_| "ok");
-    // A token that was made is shown, whatever becomes of the line: it cannot be shown later.
+    // A new token is printed even if the audit line fails, since it cannot be printed later.
     if let Err(error) = audit.finish(intent, outcome).and_then(|()| audit.sync()) {
         eprintln!("warning[{}]: {error}", error.code());
     }
@@ -110,7 +110,7 @@ fn shown(kept: &Kept) -> serde_json::Value {
     })
 }
 
-/// A moment in RFC 3339, to the second.
+/// Formats a time in RFC 3339, to the second.
 fn date(seconds: u64) -> String {
     let stamp = Stamp::from_unix_nanos(seconds.saturating_mul(1_000_000_000));
     format!("{}Z", stamp.as_str().get(..19).unwrap_or_default())

@@ -1,5 +1,5 @@
-//! The demo's ledger: a process of its own that enters what steps did into a file, synced, before it answers. It
-//! outlives the workers that are killed, and knows nothing of their log.
+//! The demo's ledger: a separate process that enters what steps did into a file, and syncs it
+//! before it answers. It outlives the workers that are killed, and doesn't know their log.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-/// What a step did, as it is asked to be entered and as it stands in the file.
+/// A step's entry, as it is sent and as it is stored in the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) key: String,
     pub(super) what: String,
     pub(super) pid: u32,
-    /// It was there already, under this key: it was not done a second time.
+    /// Whether an entry with this key existed, so that the work was not done a second time.
     #[serde(default)]
     pub(super) repeated: bool,
 }
@@ -29,7 +29,7 @@ fn file(dir: &Path) -> PathBuf {
     dir.join("ledger.jsonl")
 }
 
-/// Enters something, and comes back when it is safe there. What is there under the same key is not entered twice.
+/// Sends an entry, and returns once it is durable. An entry with a known key is not entered again.
 pub(super) fn enter(dir: &Path, key: &str, what: &str) -> io::Result<()> {
     let entry =
         Entry { key: key.into(), what: what.into(), pid: std::process::id(), repeated: false };
@@ -43,10 +43,10 @@ pub(super) fn enter(dir: &Path, key: &str, what: &str) -> io::Result<()> {
     }
 }
 
-/// All that was ever entered or asked for again.
+/// Reads everything that was entered or requested again.
 pub(super) fn read(dir: &Path) -> Vec<Entry> {
     let text = std::fs::read_to_string(file(dir)).unwrap_or_default();
-    // The last line may be on its way.
+    // The last line may be incomplete.
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -56,7 +56,7 @@ fn line(entry: &Entry) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Serves until standard input ends, which is when the demo does.
+/// Serves until standard input closes, which is when the demo ends.
 pub(super) fn serve(dir: &Path) -> io::Result<()> {
     let book = OpenOptions::new().create(true).append(true).open(file(dir))?;
     let book = Arc::new(Mutex::new(Book { file: book, keys: BTreeMap::new() }));
@@ -65,7 +65,7 @@ pub(super) fn serve(dir: &Path) -> io::Result<()> {
         for stream in listener.incoming().flatten() {
             let book = Arc::clone(&book);
             std::thread::spawn(move || {
-                // Who asks may be killed at any moment.
+                // The worker may be killed at any moment.
                 drop(answer(&stream, &book));
             });
         }

@@ -1,5 +1,6 @@
-//! `demo`: a daemon with some workflows, killed again and again, while a ledger in a process of its own sees what is done. At the end the ledger is compared
-//! with the log, and the daemon goes on for those who want to look at its page.
+//! `demo`: a daemon with some workflows, killed again and again while a ledger in a separate
+//! process records what is done. At the end the ledger is compared with the log, and the daemon
+//! keeps running for visitors of its page.
 
 mod ledger;
 mod others;
@@ -23,9 +24,10 @@ use tiffany_daemon::Relaunch;
 use tiffany_daemon::DaemonError;
 use tiffany_daemon::{Daemon, LISTEN};
 
-/// The command.
+/// The name of the command.
 pub(crate) const NAME: &str = "demo";
-/// Tells a process of this program that it plays a part in a demo, where, and what its address is.
+/// The environment variable that tells a process of this program its part in a demo, its directory
+/// and its address.
 const PART: &str = "TIFFANY_DEMO_PART";
 const PLACE: &str = "TIFFANY_DEMO_DIR";
 const ADDRESS: &str = "TIFFANY_DEMO_ADDRESS";
@@ -34,7 +36,7 @@ pub(crate) fn command() -> clap::Command {
     args::demo(NAME)
 }
 
-/// Plays a part in a demo, if this process was started for that; else shows one.
+/// Plays a part in a demo if this process was started for that; otherwise shows a demo.
 pub(crate) fn run(asked: &Invocation<'_>) -> Result<u8, GuestError> {
     if let (Ok(part), Some(dir)) = (std::env::var(PART), std::env::var_os(PLACE)) {
         let played = match part.as_str() {
@@ -59,7 +61,7 @@ pub(crate) fn run(asked: &Invocation<'_>) -> Result<u8, GuestError> {
     Ok(0)
 }
 
-/// An address that stays the same when one daemon takes the place of another.
+/// Returns an address that stays the same when one daemon replaces another.
 fn free(wanted: Option<SocketAddr>) -> io::Result<SocketAddr> {
     let taken = match wanted {
         Some(wanted) => TcpListener::bind(wanted)?,
@@ -68,7 +70,7 @@ fn free(wanted: Option<SocketAddr>) -> io::Result<SocketAddr> {
     taken.local_addr()
 }
 
-/// What the process does that is killed. It ends when nobody holds its standard input any more.
+/// Runs the daemon that is killed. It ends when its standard input closes.
 fn serve(dir: &Path, relaunch: Relaunch) -> Result<(), DaemonError> {
     let address = std::env::var(ADDRESS).ok().and_then(|text| text.parse().ok()).unwrap_or(LISTEN);
     let functions = others::register(trip::register(Runtime::builder(), dir));

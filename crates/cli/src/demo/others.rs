@@ -1,4 +1,5 @@
-//! The demo's other workflows, for those who look at its page: one that waits for a person, one that fails, one that shows how far it is, and one that never ends.
+//! The demo's other workflows, for visitors of its page: one waits for a person, one fails, one
+//! reports progress, and one never ends.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ async fn refund(euros: u32) -> Result<String, TaskError> {
     step("pay back", move || Ok::<_, String>(format!("{paid} EUR paid back"))).input(&paid).await
 }
 
-/// Checks rows in tasks of their own; one of them is bad, and what it says goes up to the root.
+/// Checks rows in separate tasks; one row is bad, and its error propagates to the root.
 async fn import(rows: u32) -> Result<u32, TaskError> {
     let mut sheets = Vec::new();
     for sheet in 1..=3 {
@@ -60,7 +61,7 @@ async fn check_row(sheet: u32, row: u32) -> Result<(), TaskError> {
     check.input(&(sheet, row)).retry(Retry::times(2).first(Duration::from_millis(200))).await
 }
 
-/// Makes pages, several at a time, and says how far it is.
+/// Creates pages, several at a time, and reports progress.
 async fn report(pages: u32) -> Result<u32, TaskError> {
     let mut written = 0;
     for first in (1..=pages).step_by(4) {
@@ -88,7 +89,7 @@ async fn write_page(page: u32) -> Result<(), TaskError> {
     .await
 }
 
-/// Does a little, now and then, for ever.
+/// Does a little work from time to time, forever.
 async fn pulse((): ()) -> Result<(), TaskError> {
     for beat in 0_u64.. {
         step("beat", move || Ok::<_, String>(beat)).await?;

@@ -1,4 +1,4 @@
-//! What the ledger saw, held against what the log says.
+//! Compares the ledger with the log.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,23 @@ use tiffany::Uuid;
 use super::ledger::Entry;
 use tiffany_daemon::DaemonError;
 
-/// The figures of a demo in which all is well.
+/// The figures of a successful demo.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename = "proof")]
 pub(super) struct Proof {
     processes: usize,
     killed: usize,
-    /// Things that were done, each once.
+    /// The number of distinct entries.
     entries: usize,
-    /// Steps that a kill cut off after they were done: asked for again under their key, and not done again.
+    /// The number of steps that a kill interrupted after they were done: requested again with their
+    /// key, and not done again.
     asked_again: usize,
-    /// Steps whose results the log has.
+    /// The number of steps with a result in the log.
     results: usize,
 }
 
 impl Proof {
-    /// An error if something was done twice, or is in the log and was not done.
+    /// Returns an error if something was done twice, or is in the log without having been done.
     pub(super) fn new(
         run: Uuid,
         entries: &[Entry],
@@ -48,7 +49,7 @@ impl Proof {
         Ok(Proof { processes, killed: processes - 1, entries, asked_again, results })
     }
 
-    /// The same for people.
+    /// Returns the proof as lines of text.
     pub(super) fn lines(&self) -> Vec<String> {
         let Proof { processes, killed, entries, asked_again, results } = self;
         let mut lines = vec![
@@ -69,7 +70,7 @@ impl Proof {
     }
 }
 
-/// The keys of the steps that have a result.
+/// Returns the keys of the steps that have a result.
 fn results(run: Uuid, log: &str) -> Vec<String> {
     let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let results =

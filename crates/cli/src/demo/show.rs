@@ -1,4 +1,4 @@
-//! The demo as it is shown: who is started and killed when, and what is said of it.
+//! The course of the demo: which processes are started and killed when, and what is printed.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -22,14 +22,14 @@ use super::timeline::{Gap, Timeline};
 use super::{ADDRESS, NAME, PART, PLACE, failed, ledger, trip};
 use tiffany_daemon::DaemonError;
 
-/// The daemon is killed when the ledger has so many entries.
+/// The numbers of entries in the ledger at which the daemon is killed.
 const KILLS: [usize; 3] = [2, 5, 8];
-/// The trip has to be over by then.
+/// The time in which the trip has to finish.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long the daemon has to end when the demo does.
+/// How long the daemon may take to stop when the demo ends.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Something that is shown while it happens.
+/// An event of the demo, which is printed at once.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Event<'a> {
@@ -42,7 +42,7 @@ enum Event<'a> {
     Over,
 }
 
-/// Colours, as terminals number them.
+/// Colours, by their terminal codes.
 const GREEN: u8 = 32;
 const RED: u8 = 31;
 const CYAN: u8 = 36;
@@ -53,7 +53,7 @@ impl Event<'_> {
         match self {
             Event::Serving { url } => (BOLD, format!("it is at {url}")),
             Event::Begins { process, pid } => {
-                (CYAN, format!("daemon {process} (pid {pid}) begins"))
+                (CYAN, format!("daemon {process} (pid {pid}) starts"))
             }
             Event::GoesOn { process, pid, records } => {
                 (CYAN, format!("daemon {process} (pid {pid}) continues after {records} records"))
@@ -62,7 +62,7 @@ impl Event<'_> {
                 (0, format!("  daemon {process}: {what}"))
             }
             Event::Did { process, what, again: true } => {
-                let why = "the key is there already, so it is not done";
+                let why = "the key exists already, so the step is not repeated";
                 (0, format!("  daemon {process}: {what}, again: {why}"))
             }
             Event::Approved => {
@@ -76,7 +76,7 @@ impl Event<'_> {
     }
 }
 
-/// Shows a demo in a directory that is empty.
+/// Shows a demo in an empty directory.
 pub(super) fn play(
     asked: &Invocation<'_>,
     dir: &Path,
@@ -114,11 +114,12 @@ pub(super) fn play(
     ledger.end()
 }
 
-/// A process of this program that plays a part. It ends when its standard input does, or when this is dropped.
+/// A process of this program that plays a part. It ends when its standard input closes, or when
+/// this is dropped.
 struct Part(Child);
 
 impl Part {
-    /// Lets it end by itself.
+    /// Closes the standard input of the process, and waits until it ends.
     fn end(mut self) -> Result<(), DaemonError> {
         drop(self.0.stdin.take());
         let began = Instant::now();
@@ -139,7 +140,7 @@ impl Drop for Part {
     }
 }
 
-/// A demo that is being shown.
+/// A demo in progress.
 struct Show<'a> {
     dir: &'a Path,
     address: SocketAddr,
@@ -147,14 +148,14 @@ struct Show<'a> {
     json: bool,
     colour: bool,
     began: Instant,
-    /// The run that is planned.
+    /// The run of the trip.
     trip: Uuid,
     /// How many entries of the ledger have been shown.
     shown: usize,
     approved: bool,
-    /// The daemons, in order.
+    /// The process ids of the daemons, in order.
     pids: Vec<u32>,
-    /// Somebody has pressed Ctrl-C.
+    /// Whether Ctrl-C was pressed.
     stop: Arc<AtomicBool>,
 }
 
@@ -170,13 +171,14 @@ impl Show<'_> {
             .env(ADDRESS, self.address.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // Ctrl-C is for the demo, which ends its parts in good order.
+            // Ctrl-C is for the demo, which ends its processes in order.
             .process_group(0)
             .spawn();
         Ok(Part(child.map_err(failed)?))
     }
 
-    /// Lets the trip come to its end, through all kills. Gives the last daemon, and the times without one.
+    /// Runs the trip to its end, through all kills. Returns the last daemon, and the gaps without
+    /// one.
     fn run(&mut self) -> Result<(Part, Vec<Gap>), DaemonError> {
         let mut gaps: Vec<Gap> = Vec::new();
         for kill_at in KILLS.into_iter().map(Some).chain([None]) {
@@ -226,13 +228,14 @@ impl Show<'_> {
         Ok(())
     }
 
-    /// Watches a daemon until the trip is over, or until it is to be killed. `true`: the trip is over.
+    /// Watches a daemon until the trip has finished, or until the daemon has to be killed. Returns
+    /// `true` if the trip has finished.
     fn watch(&mut self, daemon: &mut Part, kill_at: Option<usize>) -> Result<bool, DaemonError> {
         loop {
             self.is_alive(daemon)?;
             self.show_entries()?;
             if kill_at.is_some_and(|count| self.shown >= count) {
-                // Not always at the same place.
+                // A delay that varies, so that the kill hits different places.
                 std::thread::sleep(Duration::from_millis(unix_nanos() / 1000 % 80));
                 return Ok(false);
             }
@@ -254,15 +257,15 @@ impl Show<'_> {
             return Err(DaemonError::Demo("it was interrupted".into()));
         }
         if self.began.elapsed() > LIMIT {
-            return Err(DaemonError::Demo(format!("it is not over after {LIMIT:?}")));
+            return Err(DaemonError::Demo(format!("it is not finished after {LIMIT:?}")));
         }
         Ok(())
     }
 
-    /// Decides what the budget waits for, as anybody else would from outside.
+    /// Decides the approval that the budget waits for, as any client would.
     fn approve(&mut self) -> Result<(), DaemonError> {
         let Ok(Some(mut control)) = Control::connect(self.dir) else { return Ok(()) };
-        // At first the daemon may not have the log yet.
+        // The daemon may not own the log yet.
         let Ok(open) = control.approvals() else { return Ok(()) };
         if let Some(asked) = open.iter().find(|one| one.question == trip::QUESTION) {
             let ruling = Ruling::choice("yes").because("it is a demo");
@@ -283,7 +286,7 @@ impl Show<'_> {
         }
     }
 
-    /// Holds the ledger against the log, and draws the trip.
+    /// Compares the ledger with the log, and draws the trip.
     fn prove(&mut self, gaps: &[Gap]) -> Result<(), DaemonError> {
         let log = self.log()?;
         let proof = Proof::new(self.trip, &ledger::read(self.dir), &log, self.pids.len())?;
@@ -312,7 +315,7 @@ impl Show<'_> {
         Ok(())
     }
 
-    /// Keeps the page open.
+    /// Keeps the daemon and its page running.
     fn linger(&mut self) -> Result<(), DaemonError> {
         let url = self.paint(BOLD, &format!("http://{}", self.address));
         self.say(&format!("\nThe daemon keeps running at {url}: a refund waits there for you, an import has failed. Ctrl-C ends it."))?;
@@ -322,7 +325,7 @@ impl Show<'_> {
         self.say("")
     }
 
-    /// The records of the trip that are safe, as lines.
+    /// Returns the durable records of the trip, as lines.
     fn log(&self) -> Result<String, DaemonError> {
         let told = |error: tiffany::wal::LogError| DaemonError::Demo(error.to_string());
         let view = View::open(Arc::new(RealDisk), self.dir).map_err(told)?;
@@ -344,12 +347,12 @@ impl Show<'_> {
         Ok(())
     }
 
-    /// A line for people.
+    /// Prints a line of text.
     fn say(&self, text: &str) -> Result<(), DaemonError> {
         if self.json { Ok(()) } else { write(&format!("{text}\n")) }
     }
 
-    /// Shows what happens, with the time.
+    /// Prints an event with its time.
     fn tell(&self, event: &Event<'_>) -> Result<(), DaemonError> {
         if self.json {
             return write(&json_line(event));

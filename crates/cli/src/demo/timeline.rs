@@ -1,5 +1,5 @@
-//! A run's log as a picture: a row for each task, a column for each slice of time, a glyph for what the task did in
-//! it. Made of records alone.
+//! Draws a run's log as text: a row for each task, a column for each slice of time, a glyph for
+//! what the task did in it. It uses records alone.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use tiffany::wal::Stamp;
 
-/// The glyphs, their colours (as terminals number them) and what they mean.
+/// The glyphs, their colours (terminal codes) and their meanings.
 const LEGEND: [(char, u8, &str); 8] = [
     ('█', 32, "does a step"),
     ('░', 36, "sleeps"),
@@ -20,10 +20,10 @@ const LEGEND: [(char, u8, &str); 8] = [
     ('✗', 31, "failed"),
 ];
 
-/// How many columns a picture has at most.
+/// The most columns of a timeline.
 const WIDEST: u64 = 62;
 
-/// A time without a process: from a kill to the next start, by the clock of the log.
+/// A gap without a process: from a kill to the next start, by the clock of the log.
 #[derive(Clone, Copy)]
 pub(super) struct Gap {
     pub(super) from: u64,
@@ -33,15 +33,15 @@ pub(super) struct Gap {
 struct Row {
     name: String,
     cells: Vec<char>,
-    /// What fills the cells until the next record; after the end it is a blank.
+    /// The glyph for the cells until the next record; a blank after the end.
     state: char,
 }
 
-/// The picture.
+/// A timeline of a run.
 pub(super) struct Timeline {
     began: u64,
     slice: u64,
-    /// In the order of the tree: the key of a task is the way to it from the root.
+    /// The rows in the order of the tree: the key of a task is its path from the root.
     rows: BTreeMap<Vec<u64>, Row>,
 }
 
@@ -108,7 +108,7 @@ impl Timeline {
         row.state = state;
     }
 
-    /// While there was no process, nobody did anything.
+    /// Clears the cells of a gap, in which no task made progress.
     fn blank_out(&mut self, gap: Gap) {
         let (from, to) = (self.column(gap.from), self.column(gap.to));
         for row in self.rows.values_mut() {
@@ -121,7 +121,7 @@ impl Timeline {
         }
     }
 
-    /// The time, the rows, the legend.
+    /// Returns the ruler, the rows and the legend.
     pub(super) fn draw(&self, colour: bool) -> String {
         let wide = self.rows.values().map(|row| row.name.chars().count()).max().unwrap_or(0) + 2;
         let mut picture = format!("  {}\n", painted(90, &self.ruler(wide), colour));
@@ -137,7 +137,7 @@ impl Timeline {
         picture + "\n"
     }
 
-    /// A mark for every second.
+    /// Returns a ruler with a mark for every second.
     fn ruler(&self, indent: usize) -> String {
         let columns = self.rows.values().map(|row| row.cells.len()).max().unwrap_or(0);
         let mut ruler = String::new();

@@ -1,5 +1,5 @@
-//! The demo's workflow: a trip is planned by tasks that work at the same time. Everything they do in the world
-//! is a step, which the ledger sees.
+//! The demo's workflow: tasks that work at the same time plan a trip. Everything they do outside is
+//! a step, which the ledger records.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use super::ledger;
 use tiffany::durable::{Step, approve, step_with};
 use tiffany::{Builder, TaskError, gather, race, sleep, try_spawn};
 
-/// The function's name, and the id of its only run.
+/// The function's name, which is also the id of its only run.
 pub(super) const NAME: &str = "trip";
 pub(super) const ID: &str = "summer";
 
-/// What is asked before the money is spent.
+/// The question before the money is spent.
 pub(super) const QUESTION: &str = "Spend 1200 EUR on the trip?";
 
 pub(super) fn register(builder: Builder, dir: &Path) -> Builder {
@@ -20,7 +20,7 @@ pub(super) fn register(builder: Builder, dir: &Path) -> Builder {
     builder.register(NAME, move |days: u32| plan(place.clone(), days))
 }
 
-/// Something done in the world, which takes a while.
+/// A step with an external action that takes a while.
 fn act(dir: &Path, name: &'static str, takes_ms: u64) -> Step<String> {
     let dir = dir.to_path_buf();
     step_with(name, move |attempt| {
@@ -50,7 +50,7 @@ async fn plan(dir: PathBuf, days: u32) -> Result<String, TaskError> {
     Ok(format!("{days} days: {}", parts.join(", ")))
 }
 
-/// Asks three airlines at the same time, then books.
+/// Asks three airlines at the same time, then books a flight.
 async fn flights(dir: PathBuf) -> Result<String, TaskError> {
     let mut offers = Vec::new();
     for (airline, takes) in [("ask Blue Air", 300), ("ask Red Air", 700), ("ask Green Air", 1100)] {
@@ -79,7 +79,7 @@ async fn hotel(dir: PathBuf) -> Result<String, TaskError> {
     Ok("hotel".into())
 }
 
-/// Something with long waits in between, which go on while no process runs.
+/// A task with long waits, which continue while no process runs.
 async fn visa(dir: PathBuf) -> Result<String, TaskError> {
     act(&dir, "file the form", 200).await?;
     pause(1500).await;

@@ -1,5 +1,5 @@
-//! The screen: a head with how all of it stands, the table of what is looked at, and the keys. It fits 80 columns and 24 lines. Nothing of a run is obeyed by
-//! the terminal.
+//! Draws the screen: a head with the totals, the table of the current view, and the keys. It fits
+//! 80 columns and 24 lines. Control characters from runs are escaped.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -52,7 +52,7 @@ fn bold(text: impl Into<String>) -> Span<'static> {
     Span::styled(text.into(), Style::new().add_modifier(Modifier::BOLD))
 }
 
-/// A word for a state, with a glyph: no colour is needed to tell them apart.
+/// Returns the word for a state with a glyph, so that states differ even without colours.
 fn state(top: &Top, word: &str) -> Span<'static> {
     let (glyph, colour) = match word {
         "completed" => ('✓', Color::Green),
@@ -69,7 +69,7 @@ fn head_lines(top: &Top) -> Vec<Line<'static>> {
     let who = match (top.is_new, top.picture.pid) {
         (true, _) => "looking …".to_owned(),
         (_, Some(pid)) => format!("process {pid} has it{}", memory(top)),
-        (_, None) => "no process has it: this is what the log has".to_owned(),
+        (_, None) => "no process owns the directory: this is the content of the log".to_owned(),
     };
     let first = Line::from(vec![
         bold("tiffany watch  "),
@@ -82,7 +82,7 @@ fn head_lines(top: &Top) -> Vec<Line<'static>> {
     }
 }
 
-/// The memory of the process, if it says so.
+/// Formats the memory of the process, if it is reported.
 fn memory(top: &Top) -> String {
     let gauges = top.picture.gauges.as_ref();
     gauges.map_or_else(String::new, |gauges| format!(", {}", bytes(gauges.memory)))
@@ -119,7 +119,7 @@ fn bytes(bytes: f64) -> String {
     units::size(bytes.max(0.0) as u64)
 }
 
-/// Text from a run, as a terminal may have it.
+/// Escapes a text from a run for the terminal.
 fn text(text: &str) -> String {
     clean(text).into_owned()
 }
@@ -157,7 +157,7 @@ fn runs(frame: &mut Frame<'_>, area: Rect, top: &mut Top) {
     chosen(frame, area, top.chosen, &mut top.first, table, &head);
 }
 
-/// A table with the row that is chosen in sight.
+/// Draws a table, scrolled so that the selected row is visible.
 fn chosen(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -174,7 +174,7 @@ fn chosen(
     *first = state.offset();
 }
 
-/// Why a run stands where it does.
+/// Explains the state of a run.
 fn why(run: &RunSummary) -> String {
     match &run.error {
         Some(error) => format!("{} [{}]", error.message, error.code),
@@ -231,7 +231,7 @@ fn tasks(frame: &mut Frame<'_>, area: Rect, top: &mut Top) {
     chosen(frame, below, top.chosen, &mut top.first, table, &["TASK", "STATE", "WAITS FOR"]);
 }
 
-/// A task without a name; the root is what the run was started from.
+/// Returns the name of a task without one; the root is named after the run's function.
 fn root_name<'a>(top: &'a Top, task: &TaskStanding) -> &'a str {
     let function = top.picture.run.as_ref().map_or("", |run| run.summary.function.as_str());
     if task.parent.is_none() && task.tid == 1 { function } else { "-" }
@@ -290,7 +290,7 @@ fn task(frame: &mut Frame<'_>, area: Rect, top: &mut Top) {
     );
 }
 
-/// What a record has beyond what stands in the other columns.
+/// Returns the fields of a record that have no column of their own.
 fn rest(record: &Value) -> String {
     const SHOWN: [&str; 10] =
         ["v", "seq", "ts", "type", "task_id", "tid", "crc", "call", "name", "why"];
@@ -299,7 +299,8 @@ fn rest(record: &Value) -> String {
     rest.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// A task: where it stands, what it waits for and in which line, and its stack if that was asked for.
+/// Describes a task: its state, what it waits for and in which line, and its stack if that was
+/// requested.
 fn about(top: &Top, task: &TaskStanding) -> Vec<Line<'static>> {
     let name = task.name.as_deref().map_or_else(String::new, |name| format!(" {}", text(name)));
     let spawned = task
@@ -316,7 +317,7 @@ fn about(top: &Top, task: &TaskStanding) -> Vec<Line<'static>> {
     }
     if let Some(error) = &task.error {
         let red = |line: String| Line::from(paint(top, Color::Red, format!("  {}", text(&line))));
-        // What happened and where comes first: a narrow screen has no room for more.
+        // The message and the place come first: a narrow screen has no room for more.
         let message = format!("{} [{}]", error.message, error.code);
         lines.extend(message.lines().map(|line| red(line.to_owned())));
         let raised = error.raised_at.iter().map(|at| format!("raised at {at}"));
@@ -326,7 +327,7 @@ fn about(top: &Top, task: &TaskStanding) -> Vec<Line<'static>> {
         lines.extend(raised.chain(called).chain(through).map(red));
     }
     match (&top.stack, top.is_replaying) {
-        (_, true) => lines.push(Line::from(dim(top, "  its stack: a replay is under way …"))),
+        (_, true) => lines.push(Line::from(dim(top, "  its stack: a replay is running …"))),
         (None, false) => {}
         (Some(Err(why)), _) => {
             lines.push(Line::from(dim(top, format!("  no stack: {}", text(why)))))
@@ -411,7 +412,7 @@ fn keys_of(top: &Top) -> &'static str {
 const HELP: &str = "\
 ↑ ↓ PgUp PgDn g G   choose a row          Enter →   look into it
 Esc ←               back                  /         filter by a text
-a   all runs, those that go on, those that failed or stand still
+a   all runs, live runs, failed or paused runs
 s   sort by start, end, id, function
 t   where tasks stand in their code: a replay in a process of its own
 c   cancel a run (asks first)             q         quit

@@ -1,5 +1,5 @@
-//! What is on the screen is looked up here, on a thread of its own, so that keys are never waited for: through the socket of the process that has the directory, or in the log if
-//! none has it.
+//! Collects what the screen shows, on a separate thread, so that keys are never delayed: through
+//! the socket of the process that owns the directory, or from the log if no process owns it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,40 +14,40 @@ use tiffany::{TaskError, Uuid};
 
 use super::gauges::{self, Counted, Gauges};
 
-/// How long the process has for an answer. What the screen shows meanwhile is old.
+/// How long the process has to answer. Until then the screen shows older data.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// So many records of a task are shown.
+/// The most records of a task that are shown.
 const RECORDS: usize = 200;
 
-/// What the screen wants to see.
+/// The data that the screen needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Wanted {
     pub(super) query: RunQuery,
-    /// The run that is looked into.
+    /// The run that is open.
     pub(super) run: Option<Uuid>,
-    /// The task of it that is looked into.
+    /// The task of the run that is open.
     pub(super) task: Option<u64>,
 }
 
-/// What there is at a moment.
+/// The collected data at a moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Picture {
-    /// The process that has the directory.
+    /// The process that owns the directory.
     pub(super) pid: Option<u32>,
     pub(super) page: RunPage,
     pub(super) gauges: Option<Gauges>,
     pub(super) run: Option<RunSeen>,
-    /// What went wrong while looking, or came of what was asked for.
+    /// An error, or the result of an action.
     pub(super) said: Option<String>,
 }
 
-/// A run that is looked into.
+/// A run that is open.
 #[derive(Clone, Debug)]
 pub(super) struct RunSeen {
     pub(super) summary: RunSummary,
     pub(super) value: Option<String>,
     pub(super) tasks: Option<TasksStanding>,
-    /// The records of the task that is looked into, the newest first.
+    /// The records of the open task, the newest first.
     pub(super) records: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ enum LoopMessage {
     Cancel(Uuid),
 }
 
-/// The thread that looks.
+/// The thread that collects the data.
 pub(super) struct Feed {
     letters: Sender<LoopMessage>,
     pictures: Receiver<Picture>,
@@ -74,7 +74,7 @@ impl Feed {
                     return;
                 }
                 let next = Instant::now() + every;
-                // What is wanted now is looked up at once.
+                // A changed request is handled at once.
                 loop {
                     match asked.recv_timeout(next.saturating_duration_since(Instant::now())) {
                         Ok(LoopMessage::Want(new)) if *new == wanted => {}
@@ -95,9 +95,9 @@ impl Feed {
         Ok(Feed { letters, pictures })
     }
 
-    /// This is to be seen from now on.
+    /// Sets what to collect from now on.
     pub(super) fn want(&self, wanted: Wanted) {
-        // The thread is there as long as this is.
+        // The thread lives as long as this value.
         drop(self.letters.send(LoopMessage::Want(Box::new(wanted))));
     }
 
@@ -105,7 +105,7 @@ impl Feed {
         drop(self.letters.send(LoopMessage::Cancel(run)));
     }
 
-    /// The last that was seen, if it is new.
+    /// Returns the latest data, if it is new.
     pub(super) fn take(&self) -> Option<Picture> {
         self.pictures.try_iter().last()
     }
@@ -113,10 +113,10 @@ impl Feed {
 
 struct Looking {
     dir: PathBuf,
-    /// The run that is looked into, by its records.
+    /// The index of the open run's records.
     run_index: Option<(Uuid, RunIndex)>,
     counted: Option<Counted>,
-    /// What came of what was asked for.
+    /// The result of the last action.
     said: Option<String>,
 }
 
@@ -158,7 +158,7 @@ impl Looking {
         Ok(())
     }
 
-    /// What the records tell of a run.
+    /// Reads the records of a run.
     fn read(
         &mut self,
         run: Uuid,
@@ -191,7 +191,7 @@ impl Looking {
     }
 }
 
-/// The tasks as a tree, each after its parent, with how deep it stands.
+/// Returns the tasks as a tree, each after its parent, with its depth.
 pub(super) fn tree(tasks: &TasksStanding) -> Vec<(usize, usize)> {
     let known: BTreeMap<u64, usize> =
         tasks.tasks.iter().enumerate().map(|(at, task)| (task.tid, at)).collect();

@@ -1,10 +1,10 @@
-//! How fast things go: what is counted at two moments, and the difference of the two.
+//! Rates, computed from counters at two moments.
 
 use std::time::Instant;
 
 use tiffany::metrics::{Reading, Snapshot};
 
-/// What the head of the screen shows.
+/// The figures in the head of the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Gauges {
     pub(super) live: f64,
@@ -16,7 +16,7 @@ pub(super) struct Gauges {
     pub(super) turns: Option<f64>,
     pub(super) records: Option<f64>,
     pub(super) commits: Option<f64>,
-    /// How long a commit took on average, in seconds.
+    /// The average duration of a commit, in seconds.
     pub(super) commit_seconds: Option<f64>,
     pub(super) backlog: f64,
     pub(super) log_bytes: f64,
@@ -25,7 +25,7 @@ pub(super) struct Gauges {
     pub(super) memory: f64,
 }
 
-/// What was counted, and when.
+/// Counters, and when they were read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     at: Instant,
@@ -35,7 +35,7 @@ pub(super) struct Counted {
     commit_seconds: f64,
 }
 
-/// The gauges, with rates since the last time.
+/// Returns the gauges, with rates since the last reading.
 pub(super) fn read(metrics: &Snapshot, before: Option<Counted>, at: Instant) -> (Gauges, Counted) {
     let value = |name: &str, labels: &[(&str, &str)]| metrics.value(name, labels).unwrap_or(0.0);
     let now = Counted {
@@ -48,7 +48,7 @@ pub(super) fn read(metrics: &Snapshot, before: Option<Counted>, at: Instant) -> 
     let passed = before.map(|before| at.duration_since(before.at).as_secs_f64());
     let rate = |of: fn(&Counted) -> f64| {
         let (before, passed) = (before.as_ref()?, passed.filter(|passed| *passed > 0.0)?);
-        // Another process counts from 0 again.
+        // A new process starts to count at 0.
         Some((of(&now) - of(before)).max(0.0) / passed)
     };
     let commits = rate(|counted| counted.commits);
@@ -76,7 +76,8 @@ pub(super) fn read(metrics: &Snapshot, before: Option<Counted>, at: Instant) -> 
     (gauges, now)
 }
 
-/// What all samples of a metric add up to: of a histogram the sizes, else the values.
+/// Returns the sum of all samples of a metric: of a histogram the numbers of observations,
+/// otherwise the values.
 fn sum(metrics: &Snapshot, name: &str) -> f64 {
     let samples = metrics.family(name).into_iter().flat_map(|family| &family.samples);
     let sums = samples.map(|sample| match &sample.reading {

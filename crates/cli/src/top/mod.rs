@@ -1,5 +1,6 @@
-//! `watch` without a run: runs and their tasks in a terminal, as they are now. `feed.rs` looks, on a thread of its own; `state.rs` is what is on the screen and what keys do to it, and
-//! knows neither a terminal nor a run; `draw.rs` paints it. A terminal that is left is as it was before, whatever happens.
+//! `watch` without a run: shows runs and their tasks in a terminal, as they are now. `feed.rs`
+//! collects data on a separate thread; `state.rs` has what is on the screen and what keys do,
+//! without a terminal; `draw.rs` paints it. The terminal is always restored.
 
 mod draw;
 mod feed;
@@ -21,10 +22,10 @@ use feed::Feed;
 use state::{Top, Wish};
 use tiffany_daemon::Relaunch;
 
-/// How long one waits for a key before the screen is looked after.
+/// How long to wait for a key before the screen is updated.
 const PACE: Duration = Duration::from_millis(50);
 
-/// How often runs are looked at if nothing is said.
+/// The default interval of updates.
 const DEFAULT_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) fn top(
@@ -54,7 +55,7 @@ pub(crate) fn top(
     shown.map_err(|error| failed(&error)).map(|()| 0)
 }
 
-/// Shows what comes and does what is typed, until it is enough.
+/// Shows the data and handles keys until the user quits.
 fn show(
     terminal: &mut DefaultTerminal,
     mut top: Top,

@@ -1,4 +1,5 @@
-//! Where the tasks of a run stand in their code: a replay of it, in a process of its own, because it runs the code of the run. Only a program that has that code can.
+//! Finds where the tasks of a run are in their code: a replay in a separate process, because it
+//! executes the code of the run. Only a program that has this code can do it.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -8,14 +9,14 @@ use serde_json::Value;
 use tiffany::Uuid;
 use tiffany_daemon::Relaunch;
 
-/// What came of it.
+/// The result of a replay.
 pub(super) struct Stack {
     pub(super) run: Uuid,
-    /// What the replay tells of each task, or why it cannot.
+    /// The stacks of all tasks, or why there are none.
     pub(super) told: Result<Value, String>,
 }
 
-/// Asks for stacks, and waits for none.
+/// Requests stacks without waiting for them.
 pub(super) struct Stacks {
     relaunch: Relaunch,
     dir: PathBuf,
@@ -29,7 +30,7 @@ impl Stacks {
         Stacks { relaunch, dir, send, come }
     }
 
-    /// Begins to find out; the process ends by itself.
+    /// Starts a replay; its process ends by itself.
     pub(super) fn ask(&self, run: Uuid) {
         let mut command = self.relaunch.command();
         command.arg("--dir").arg(&self.dir).args(["--json", "replay", &run.to_string(), "--step"]);
@@ -45,7 +46,7 @@ impl Stacks {
                     (false, None) => Err(String::from_utf8_lossy(text).trim().to_owned()),
                 }
             });
-            // The screen may be gone.
+            // The screen may have been closed.
             drop(send.send(Stack { run, told }));
         };
         drop(std::thread::Builder::new().name("tiffany-stack".into()).spawn(asks));

@@ -1,4 +1,4 @@
-//! What is on the screen, and what keys do to it. It knows no terminal.
+//! The state of the screen, and the effect of keys. It doesn't depend on a terminal.
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use serde_json::Value;
@@ -9,17 +9,17 @@ use tiffany::history::TaskStanding;
 use super::feed::{Picture, Wanted, tree};
 use super::stack::Stack;
 
-/// What a key asks of the world.
+/// An action that a key requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Quit,
-    /// Something else is wanted now.
+    /// Collect different data.
     Look,
     Cancel(Uuid),
     Stack(Uuid),
 }
 
-/// What is looked at.
+/// The current view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
     Runs,
@@ -27,7 +27,7 @@ pub(super) enum View {
     Task(Uuid, u64),
 }
 
-/// Which runs are listed.
+/// The runs that are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     All,
@@ -35,13 +35,13 @@ pub(super) enum Listed {
     Failed,
 }
 
-/// What has the keys.
+/// The meaning of keys at the moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Look,
-    /// A filter is typed.
+    /// A filter is being typed.
     Type,
-    /// A question before a run is cancelled: which, and what it is called.
+    /// A confirmation before a run is cancelled, with its UUID and its name.
     Sure(Uuid, String),
     Help,
 }
@@ -55,25 +55,25 @@ pub(super) struct Top {
     pub(super) listed: Listed,
     pub(super) sort: SortBy,
     pub(super) picture: Picture,
-    /// Nothing has been seen yet.
+    /// No data has arrived yet.
     pub(super) is_new: bool,
-    /// The row that is chosen, and the first one on the screen.
+    /// The selected row, and the first row on the screen.
     pub(super) chosen: usize,
     pub(super) first: usize,
-    /// The rows that were chosen in the views that lead here.
+    /// The selected rows of the views that led here.
     trail: Vec<usize>,
-    /// What a replay told of the run that is looked at.
+    /// The result of a replay of the open run.
     pub(super) stack: Option<Result<Value, String>>,
-    /// A replay has been asked for.
+    /// Whether a replay is in progress.
     pub(super) is_replaying: bool,
 }
 
-/// So many runs are listed.
+/// The most runs that are listed.
 const MAX_RUNS: usize = 2_000;
-/// A page, for the keys that move by one.
+/// The number of rows by which the page keys move.
 const PAGE: usize = 10;
 
-/// The states of runs that are not over.
+/// The states of unfinished runs.
 const UNFINISHED: [State; 4] = [State::Live, State::Ending, State::Paused, State::Held];
 
 impl Top {
@@ -96,7 +96,7 @@ impl Top {
         }
     }
 
-    /// What has to be looked up.
+    /// Returns what has to be collected.
     pub(super) fn wanted(&self) -> Wanted {
         let states = match self.listed {
             Listed::All => Vec::new(),
@@ -121,7 +121,7 @@ impl Top {
         Wanted { query, run, task }
     }
 
-    /// Takes in what was seen. The run that was chosen stays chosen, wherever it stands now.
+    /// Adds new data. The selected run stays selected, wherever it is now.
     pub(super) fn picture(&mut self, picture: Picture) {
         let before = self.chosen_run().map(|run| run.uuid);
         self.picture = picture;
@@ -145,7 +145,7 @@ impl Top {
         }
     }
 
-    /// The tasks of the run that is looked at, in the order of the tree, with how deep each stands.
+    /// Returns the tasks of the open run in the order of the tree, with their depth.
     pub(super) fn tasks(&self) -> Vec<(&TaskStanding, usize)> {
         let standing = self.picture.run.as_ref().and_then(|run| run.tasks.as_ref());
         let rows = standing.map(|tasks| (tasks, tree(tasks)));
@@ -154,7 +154,7 @@ impl Top {
         })
     }
 
-    /// The task that is looked into.
+    /// Returns the open task.
     pub(super) fn task(&self) -> Option<&TaskStanding> {
         let View::Task(_, tid) = self.view else { return None };
         let tasks = self.picture.run.as_ref()?.tasks.as_ref()?;
@@ -168,7 +168,7 @@ impl Top {
         }
     }
 
-    /// How many rows can be chosen.
+    /// Returns the number of rows that can be selected.
     pub(super) fn rows(&self) -> usize {
         match self.view {
             View::Runs => self.picture.page.runs.len(),
@@ -180,7 +180,7 @@ impl Top {
         }
     }
 
-    /// Does what a key says.
+    /// Handles a key.
     pub(super) fn key(&mut self, code: KeyCode, modifiers: KeyModifiers) -> Option<Wish> {
         if code == KeyCode::Char('c') && modifiers.contains(KeyModifiers::CONTROL) {
             return Some(Wish::Quit);
@@ -188,7 +188,7 @@ impl Top {
         match std::mem::replace(&mut self.mode, Mode::Look) {
             Mode::Look => self.look(code),
             Mode::Type => self.type_in(code),
-            // Any key leads back.
+            // Any key closes the help.
             Mode::Help => None,
             Mode::Sure(run, _) => match code {
                 KeyCode::Char('y' | 'Y') => Some(Wish::Cancel(run)),
@@ -211,7 +211,7 @@ impl Top {
             KeyCode::Enter | KeyCode::Right => return self.enter(),
             KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => return self.leave(),
             KeyCode::Char('c') => {
-                // What is over stays as it is.
+                // A finished run cannot be changed.
                 let goes_on = |run: &&RunSummary| UNFINISHED.contains(&run.state);
                 if let Some(run) = self.chosen_run().filter(goes_on) {
                     let id = if run.id.is_empty() { "?" } else { &run.id };
@@ -311,7 +311,7 @@ mod tests {
 
     const ID: [&str; 3] = ["one", "two", "three"];
 
-    /// A screen with three runs.
+    /// Returns a screen with three runs.
     fn top() -> Top {
         let mut top = Top::new("dir".into(), false);
         top.picture(picture(&[1, 2, 3]));
@@ -335,7 +335,7 @@ mod tests {
         keys.chars().map(|key| top.key(code(key), KeyModifiers::NONE)).collect()
     }
 
-    /// `<` is Esc, `>` is Enter.
+    /// Parses a key: `<` is Esc, `>` is Enter.
     fn code(key: char) -> KeyCode {
         match key {
             '<' => KeyCode::Esc,
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(top.mode, Mode::Look);
         assert_eq!(press(&mut top, "c<"), [None, None]);
         assert_eq!(press(&mut top, "jcy"), [None, None, Some(Wish::Cancel(Uuid(2)))]);
-        // What comes meanwhile does not change which one is meant.
+        // Data that arrives in between doesn't change which run is meant.
         press(&mut top, "c");
         top.picture(picture(&[3]));
         assert_eq!(press(&mut top, "y"), [Some(Wish::Cancel(Uuid(2)))]);

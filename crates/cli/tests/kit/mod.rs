@@ -1,5 +1,5 @@
-//! What the tests of the command line have in common: the real binaries, directories of their own, and a limit on
-//! how long anything may take.
+//! Shared code of the command line's tests: the real binaries, directories of their own, and
+//! timeouts.
 
 pub(crate) mod served;
 
@@ -14,24 +14,24 @@ use std::time::{Duration, Instant};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// The plain binary.
+/// Returns the path of the plain binary.
 pub(crate) fn tiffany() -> PathBuf {
     env!("CARGO_BIN_EXE_tiffany").into()
 }
 
-/// The program with a command line of its own.
+/// Returns the path of the program with its own command line.
 pub(crate) fn orders() -> PathBuf {
     let path = tiffany().with_file_name("examples").join("orders");
     assert!(path.exists(), "build it first: cargo build -p tiffany-cli --example orders");
     path
 }
 
-/// The directory that is kept as files.
+/// Returns the directory that is kept in the repository.
 pub(crate) fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/orders")
 }
 
-/// A directory of a test's own, removed at its end. The log is in `orders`.
+/// A test's own directory, removed at its end. The log is in `orders`.
 pub(crate) struct Home(pub(crate) PathBuf);
 
 impl Home {
@@ -45,7 +45,7 @@ impl Home {
         Home(path)
     }
 
-    /// With a copy of the golden directory.
+    /// Creates a directory with a copy of the golden directory.
     pub(crate) fn golden() -> Home {
         let home = Home::new();
         copy(&golden(), &home.log());
@@ -56,7 +56,7 @@ impl Home {
         self.0.join("orders")
     }
 
-    /// A command that is given its arguments as a shell would give them.
+    /// Returns a command whose arguments are passed as a shell would pass them.
     pub(crate) fn command(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.0).args(["--dir", "orders"]).args(arguments);
@@ -69,12 +69,12 @@ impl Home {
         finish(self.command(&tiffany(), arguments))
     }
 
-    /// Runs the program.
+    /// Runs the program with its own command line.
     pub(crate) fn orders(&self, arguments: &[&str]) -> Ran {
         finish(self.command(&orders(), arguments))
     }
 
-    /// Runs the plain binary in a pipe, and goes on meanwhile.
+    /// Starts the plain binary with its output in a pipe.
     pub(crate) fn watch(&self, arguments: &[&str]) -> Watched {
         let mut command = self.command(&tiffany(), arguments);
         let mut child = Holder(command.stdout(Stdio::piped()).spawn().unwrap());
@@ -89,12 +89,12 @@ impl Home {
         Watched { child, reads, text }
     }
 
-    /// Starts a run and drives it: to its end, or for some seconds.
+    /// Starts a run and drives it until it ends, or for some seconds.
     pub(crate) fn start(&self, function: &str, id: &str, input: &str, seconds: &str) -> Ran {
         finish(self.start_command(function, id, input, seconds))
     }
 
-    /// The same without waiting for it.
+    /// Starts a run in a process that drives it, and doesn't wait.
     pub(crate) fn hold(&self, function: &str, id: &str, input: &str, seconds: &str) -> Holder {
         let mut command = self.start_command(function, id, input, seconds);
         Holder(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
@@ -134,7 +134,7 @@ impl Home {
         }
     }
 
-    /// The file of a run that was started under this id.
+    /// Returns the file of the run with this id.
     pub(crate) fn run_file(&self, id: &str) -> PathBuf {
         self.log().join(format!("wal/{}.wal", self.uuid(id)))
     }
@@ -145,7 +145,7 @@ impl Home {
         shown["run"].as_str().unwrap().to_owned()
     }
 
-    /// All files and what is in them.
+    /// Returns all files and their content.
     pub(crate) fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         contents(&self.log())
     }
@@ -157,7 +157,7 @@ impl Drop for Home {
     }
 }
 
-/// A command that goes on, and what it has printed so far.
+/// A running command, and its output so far.
 pub(crate) struct Watched {
     child: Holder,
     reads: std::thread::JoinHandle<()>,
@@ -165,7 +165,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Waits until it has printed this.
+    /// Waits until the output contains this.
     #[track_caller]
     pub(crate) fn until(&self, wanted: &str) {
         let begun = Instant::now();
@@ -175,7 +175,7 @@ impl Watched {
         }
     }
 
-    /// Waits for its end: the exit code, and all that it printed.
+    /// Waits until it ends, and returns the exit code and the output.
     #[track_caller]
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let begun = Instant::now();
@@ -192,7 +192,7 @@ impl Watched {
     }
 }
 
-/// A process that is killed at the end, if it is still there.
+/// A process that is killed when this is dropped, if it is still running.
 pub(crate) struct Holder(pub(crate) Child);
 
 impl Holder {
@@ -231,7 +231,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
             false => drop(fs::copy(&path, &target).unwrap()),
         }
     }
-    // Git keeps no empty directories.
+    // Git doesn't store empty directories.
     if to.join("commit").exists() {
         fs::create_dir_all(to.join("wal/blobs")).unwrap();
     }
@@ -244,7 +244,7 @@ pub(crate) fn clean_env(command: &mut Command) {
     command.env("TERM", "xterm").stdin(Stdio::null());
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) stdout: String,
@@ -253,7 +253,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The objects of JSON lines.
+    /// Parses the output as JSON lines.
     pub(crate) fn lines(&self) -> Vec<serde_json::Value> {
         let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
         self.stdout.lines().map(parse).collect()
@@ -265,7 +265,7 @@ impl Ran {
         self
     }
 
-    /// Ended with this exit code, and an error of this code that has a next step.
+    /// Asserts this exit code, and an error with this code and a next step.
     #[track_caller]
     pub(crate) fn failed(self, exit: i32, code: &str) -> Ran {
         assert_eq!(self.code, exit, "{self:?}");
@@ -276,7 +276,7 @@ impl Ran {
 }
 
 impl Ran {
-    /// The same with an error that is an object.
+    /// Asserts this exit code, and an error with this code as a JSON object.
     #[track_caller]
     pub(crate) fn failed_json(self, exit: i32, code: &str) -> Ran {
         let error: serde_json::Value =
@@ -288,12 +288,12 @@ impl Ran {
     }
 }
 
-/// Runs a command to its end, which must come in time.
+/// Runs a command to its end, within the usual time limit.
 pub(crate) fn finish(command: Command) -> Ran {
     finish_within(command, LIMIT)
 }
 
-/// The same with more patience.
+/// Runs a command to its end, within this time limit.
 pub(crate) fn finish_within(mut command: Command, limit: Duration) -> Ran {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());

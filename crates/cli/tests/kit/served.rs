@@ -1,4 +1,4 @@
-//! A daemon as a real process, and a client that makes one request on a line of its own.
+//! A daemon in a real process, and a client with a connection per request.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::{Home, LIMIT, Ran, clean_env, finish_within};
 
-/// On a port that is free.
+/// Options for a free port.
 pub(crate) const FREE: [&str; 2] = ["--listen", "127.0.0.1:0"];
 
-/// A daemon in a process of its own.
+/// A daemon in a separate process.
 pub(crate) struct Served {
     pub(crate) child: Child,
     pub(crate) lines: BufReader<ChildStdout>,
@@ -26,7 +26,7 @@ impl Served {
         Served::with(home, program, arguments, |_| {})
     }
 
-    /// The same as a process that is told more.
+    /// Starts a daemon with further arguments and environment variables.
     pub(crate) fn with(
         home: &Home,
         program: &Path,
@@ -39,24 +39,24 @@ impl Served {
         Served::by(command)
     }
 
-    /// The same as a process with the limits of this `ulimit`.
+    /// Starts a daemon with the limits of this `ulimit` command.
     pub(crate) fn limited(home: &Home, program: &Path, ulimit: &str) -> Served {
         let mut command = limited(home, program, ulimit);
         command.arg("--json");
         Served::by(command)
     }
 
-    /// What such a process says that does not start.
+    /// Runs a daemon that is expected not to start, and returns its output.
     pub(crate) fn refused(home: &Home, program: &Path, ulimit: &str) -> Ran {
         finish_within(limited(home, program, ulimit), Duration::from_secs(20))
     }
 
-    /// By a command that serves and tells it as JSON.
+    /// Starts a daemon with a command that prints its greeting as JSON.
     pub(crate) fn by(command: Command) -> Served {
         Served::logging_to(command, Stdio::null())
     }
 
-    /// The same, with its log there.
+    /// Starts a daemon with its standard error redirected.
     pub(crate) fn logging_to(mut command: Command, log: Stdio) -> Served {
         command.stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
@@ -71,7 +71,7 @@ impl Served {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
-    /// Waits for its end, and gives its exit code.
+    /// Waits until it ends, and returns its exit code.
     pub(crate) fn end(mut self) -> Option<i32> {
         let begun = Instant::now();
         loop {
@@ -109,7 +109,7 @@ pub(crate) fn read_line(lines: &mut impl BufRead) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
 }
 
-/// One request on a line of its own.
+/// Sends one request on its own connection.
 pub(crate) fn ask(
     address: &str,
     method: &str,
@@ -135,7 +135,7 @@ pub(crate) fn ask(
     Ok((status, serde_json::from_str(body).map_err(|_| broken())?))
 }
 
-/// A connection that is kept for many requests.
+/// A connection for many requests.
 pub(crate) struct Line(BufReader<TcpStream>);
 
 impl Line {
@@ -165,7 +165,7 @@ impl Line {
     }
 }
 
-/// Makes a library that a daemon is started with.
+/// Builds a library to be preloaded into a daemon.
 pub(crate) fn preloaded(home: &Home, text: &str) -> std::path::PathBuf {
     let (source, library) = (home.0.join("disk.c"), home.0.join("disk.so"));
     std::fs::write(&source, text).unwrap();

@@ -1,4 +1,4 @@
-//! What is done to runs: cancel, hold, release, send, settle, fork, allow, ask.
+//! Handlers that change runs: cancel, hold, release, send, settle, fork, allow, ask.
 
 use axum::Extension;
 use axum::extract::State;
@@ -32,7 +32,7 @@ pub(super) async fn cancel(State(app): State<App>, Named(name): Named<String>) -
     Ok(done())
 }
 
-/// Why a run is held or released.
+/// The body of a request to hold or release a run.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Reason {
@@ -81,11 +81,11 @@ pub(super) async fn send(
     Ok(done())
 }
 
-/// What a promise is settled with.
+/// The body of a request to settle a promise.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settle {
-    /// The run, if it is a fork's.
+    /// The fork, if the step is in a fork.
     #[serde(default, deserialize_with = "given")]
     run: Option<String>,
     #[serde(default, deserialize_with = "given")]
@@ -120,7 +120,7 @@ pub(super) async fn settle(
     }
 }
 
-/// What is different in a fork.
+/// The body of a request to fork a run.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Forks {
@@ -188,7 +188,7 @@ pub(super) async fn allow(
     Ok(done())
 }
 
-/// What a run is asked.
+/// The body of a query to a run.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Asks {

@@ -1,4 +1,5 @@
-//! Questions that wait for a person, and what people say to them. Who says it is whoever the door let in.
+//! Questions that wait for a person, and the answers to them. The access check decides whose name
+//! an answer carries.
 
 use axum::Extension;
 use axum::extract::State;
@@ -21,7 +22,7 @@ pub(super) async fn list(State(app): State<App>) -> Answered {
     }
 }
 
-/// What somebody says who says yes.
+/// The body of an approval.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Yes {
@@ -31,7 +32,8 @@ pub(super) struct Yes {
     because: Option<String>,
 }
 
-/// What somebody says who says no. There is nothing to choose: who names a choice may mean another one than the last.
+/// The body of a rejection. It takes no choice: a client that names one may have meant an answer
+/// other than the last.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct No {
@@ -91,7 +93,7 @@ pub(super) async fn reject_only(
     rule(&app, &who, question, says.ruling()).await
 }
 
-/// The id of a question: the run by any of its names, and the record.
+/// Returns the id of a question, from any name of its run and the number of its record.
 async fn question(app: &App, run: &str, call: &str) -> Result<String, Problem> {
     match Uuid::parse(run) {
         Some(_) => Ok(format!("{run}/{call}")),
@@ -99,7 +101,8 @@ async fn question(app: &App, run: &str, call: &str) -> Result<String, Problem> {
     }
 }
 
-/// The same by one name: a whole id, in which the `/` was written as `%2F`, or a run that has only one question. There may be a `/` in what a run is called.
+/// Returns the id of a question from a single name: either a whole id with its `/` escaped as
+/// `%2F`, or a run that has only one question. The name of a run may itself contain a `/`.
 async fn named(app: &App, name: &str) -> Result<String, Problem> {
     let part = name.rsplit_once('/');
     if let Some((run, call)) = part.filter(|(run, _)| Uuid::parse(run).is_some()) {
@@ -126,7 +129,7 @@ async fn named(app: &App, name: &str) -> Result<String, Problem> {
             let message = format!("`{name}` has several open questions, such as {one} and {other}");
             Err(DaemonError::BadRequest(message).into())
         }
-        // Who is asked knows whether its last question is decided, and by whom.
+        // The runtime knows whether the run's last question is decided, and who decided it.
         (None, _) => Ok(run),
     }
 }

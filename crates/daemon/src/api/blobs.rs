@@ -1,4 +1,4 @@
-//! Long values, which the log keeps beside its lines, each under the hash of its content.
+//! Long values, which the log keeps outside its lines under the hash of their content.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use crate::error::DaemonError;
 use crate::http::Named;
 use crate::http::{Answered, Problem};
 
-/// One of them, as it was written.
+/// Returns a blob as it was written.
 pub(super) async fn show(
     State(app): State<App>,
     Named((run, hash)): Named<(String, String)>,
@@ -32,7 +32,7 @@ pub(super) async fn show(
     let patience = app.limits.answer_time;
     let mut read_now = app.run_indexes.at_leisure(patience, read.clone()).await?;
     if let Err(LogError::MissingBlob(_)) = read_now {
-        // A value that is safe comes onto its place before the record that names it.
+        // A recorded blob is in its place before the record that names it.
         app.ask_run_index(recorded, |_| Ok(())).await?;
         read_now = app.run_indexes.at_leisure(patience, read).await?;
     }
@@ -45,7 +45,7 @@ pub(super) async fn show(
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        // What has this hash never changes.
+        // The content of a hash never changes.
         (header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=31536000, immutable")),
     ];
     Ok((headers, Body::from(bytes)).into_response())

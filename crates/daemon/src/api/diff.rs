@@ -1,4 +1,4 @@
-//! Two runs side by side: where they part, from their records alone.
+//! Compares two runs by their records alone, and finds where they diverge.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error::DaemonError;
 use crate::http::Query;
 use crate::http::{Answered, Problem};
 
-/// Which runs.
+/// The two runs to compare.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Both {
@@ -42,7 +42,7 @@ pub(super) async fn compare(State(app): State<App>, Query(both): Query<Both>) ->
     };
     let (left, right) = (app.find(&left).await?, app.find(&right).await?);
     for run in [left, right] {
-        // One that was removed says so.
+        // A removed run is reported as removed.
         detail(&app, run).await?;
     }
     let dir = app.dir.clone();

@@ -1,4 +1,4 @@
-//! Steps that may have happened or not, and what people say of them.
+//! Steps that may or may not have happened, and people's decisions about them.
 
 use axum::Extension;
 use axum::extract::State;
@@ -23,7 +23,7 @@ pub(super) async fn list(State(app): State<App>) -> Answered {
     };
     let mut told = Vec::with_capacity(doubts.len());
     for doubt in doubts {
-        // People know a run by its id.
+        // The answer names a run by its id, as people know it.
         let id = detail(&app, doubt.run).await.ok().map(|detail| detail.summary.id);
         told.push(Told { doubt, run_id: id });
     }
@@ -38,7 +38,7 @@ struct Told {
     run_id: Option<String>,
 }
 
-/// What somebody says of one.
+/// The body of a decision about a step in doubt.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Decides {

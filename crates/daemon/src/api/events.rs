@@ -1,6 +1,7 @@
-//! What runs do while they do it: the activity log over SSE and WebSocket, on the same path. A reader that is too slow loses the oldest and is told how
-//! many; no run waits for one. Each event is made text once, however many read it, and what a reader can be
-//! sent at once leaves in one piece.
+//! The activity log over SSE and WebSocket, on one path: the events of runs as they happen. A
+//! reader that is too slow loses the oldest events and is told how many; no run waits for a reader.
+//! Each event is serialized once for all readers, and events that are ready together are sent in
+//! one write.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -31,7 +32,7 @@ use crate::http::Peer;
 use crate::http::{Answered, Problem};
 use crate::http::{Named, Query};
 
-/// Which events are wanted.
+/// Query parameters that select events.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Which {
@@ -42,9 +43,9 @@ pub(super) struct Which {
     ends: bool,
 }
 
-/// So many events are sent in one piece.
+/// The most events in one write.
 const HANDFUL: usize = 64;
-/// What is kept to read into, for each WebSocket. Clients say little more than that they are there.
+/// The size of a WebSocket's read buffer. Clients send little more than pongs.
 const READ_BYTES: usize = 1 << 10;
 const WRITE_BYTES: usize = 16 << 10;
 
@@ -68,7 +69,7 @@ pub(super) async fn of_run(
     request: Request,
 ) -> Answered {
     let run = app.find(&name).await?;
-    // A run of which nothing is left has no events.
+    // A run that was removed entirely has no events.
     detail(&app, run).await?;
     let guest = Guest::new(&app, who, &peer);
     open(app, guest, Some(TaskId::Durable(run)), which, request).await
@@ -108,7 +109,10 @@ async fn open(
     let upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection> =
         WebSocketUpgrade::from_request_parts(&mut parts, &()).await;
     let upgrade = upgrade.map_err(|error| {
-        DaemonError::BadRequest(format!("no WebSocket comes of this: {}", error.body_text()))
+        DaemonError::BadRequest(format!(
+            "the connection cannot become a WebSocket: {}",
+            error.body_text()
+        ))
     })?;
     let place = events.app.stream()?;
     let most = events.app.limits.message_bytes;
@@ -117,7 +121,8 @@ async fn open(
     Ok(upgrade.on_upgrade(move |socket| over_socket(socket, events, place)))
 }
 
-/// Where to begin, and whether the process that the reader knew is another one now: then its numbers mean nothing here.
+/// Returns the first event to send, and whether the process has restarted since the client's last
+/// event. After a restart the client's event numbers mean nothing, and the events start at 1.
 fn begin(hub: &Hub, which: &Which, headers: &HeaderMap) -> (Option<u64>, bool) {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let last = last.and_then(|id| {
@@ -140,36 +145,38 @@ fn hello(hub: &Hub, restarted: bool) -> String {
     json!({ "epoch": epoch, "next_seq": next_seq, "restarted": restarted }).to_string()
 }
 
-/// A subscription on its way out.
+/// A subscription, and the state of sending it to one client.
 struct Events {
     hello: Option<String>,
     epoch: u64,
     events: Subscription,
     app: App,
     guest: Guest,
-    /// The client knows that the log has failed.
+    /// Whether the client was told that the log has failed.
     is_failed: bool,
     is_over: bool,
 }
 
-/// What is sent next.
+/// The next thing to send.
 enum Next {
     Told(Vec<Told>),
-    /// The log has failed, and no run continues before a restart. Steps that are under way may still tell something.
+    /// The log has failed, so no run continues before a restart. Steps in progress may still report
+    /// events.
     Failed(Value),
-    /// It is over, and why, for a WebSocket and for people.
+    /// The stream ends: the close code of a WebSocket, and the reason as text.
     End(u16, &'static str),
 }
 
 impl Events {
-    /// Waits for something to send.
+    /// Waits until there is something to send.
     async fn next(&mut self) -> Next {
         const ENDING: Next = Next::End(GOING_AWAY, "the daemon is ending");
         if self.app.phase() == Phase::Closing {
             return ENDING;
         }
         let first = tokio::select! {
-            // What is there is not waited for, but nobody is told more than they may be.
+            // Ready events are sent without waiting, but only after the check that the client still
+            // has access.
             biased;
             () = self.guest.gone() => return Next::End(BROKEN_RULE, Guest::WHY),
             told = poll_fn(|cx| poll_told(&mut self.events, self.is_failed, cx)) => told,
@@ -182,7 +189,7 @@ impl Events {
                 return Next::Failed(Problem::from(error).json());
             }
         };
-        let Some(first) = first else { return Next::End(GOING_AWAY, "the runtime is gone") };
+        let Some(first) = first else { return Next::End(GOING_AWAY, "the runtime has ended") };
         let mut told = vec![first];
         while told.len() < HANDFUL
             && let Some(more) = self.events.try_next()
@@ -193,7 +200,7 @@ impl Events {
     }
 }
 
-/// The next event, or the error of a log that has failed if the client does not know it.
+/// Returns the next event, or the failure of the log if the client has not been told about it.
 fn poll_told(
     events: &mut Subscription,
     is_known: bool,
@@ -230,7 +237,7 @@ impl Events {
             return format!("event: streaming\ndata: {hello}\n\n");
         }
         match timeout(ping, self.next()).await {
-            // A line that is dead is noticed by what is sent there.
+            // Sending a comment detects a dead connection.
             Err(_) => ":\n\n".to_owned(),
             Ok(Next::End(_, why)) => {
                 self.is_over = true;
@@ -262,50 +269,53 @@ impl Events {
     }
 }
 
-/// What is spoken over a WebSocket. A browser that names its token there, for want of a header, wants to be told one of the names that it gave.
+/// The subprotocol of the WebSocket. Browsers cannot set headers on a WebSocket, so they offer
+/// their token as a subprotocol, and expect the server to select one of those that they offered.
 const PROTOCOL: &str = "tiffany.v1";
 
-/// Why a WebSocket is closed.
+/// Close codes of a WebSocket.
 const GOING_AWAY: u16 = 1001;
 const NOT_UNDERSTOOD: u16 = 1002;
 const BROKEN_RULE: u16 = 1008;
 const TOO_LONG: u16 = 1009;
-/// How long somebody who has said something wrong has to read why.
+/// How long a client has to read why its connection is closed after a mistake.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 async fn over_socket(mut socket: WebSocket, mut events: Events, _place: OwnedSemaphorePermit) {
     let (code, why) = match talk(&mut socket, &mut events).await {
         Some(end) => end,
-        // The other side is gone.
+        // The client disconnected.
         None => return,
     };
     let frame = CloseFrame { code, reason: why.into() };
     let farewell = async {
         drop(socket.send(Message::Close(Some(frame))).await);
-        // Nothing can be read any more where it is not known what comes next.
+        // After a frame that cannot be decoded, nothing further can be read.
         if matches!(code, NOT_UNDERSTOOD | TOO_LONG) {
             return tokio::time::sleep(FAREWELL).await;
         }
-        // The other side answers, and then the line is closed in good order.
+        // Waits for the client's close frame, so that the connection closes cleanly.
         while let Some(Ok(_)) = socket.recv().await {}
     };
     drop(timeout(Duration::from_secs(1), farewell).await);
 }
 
-/// What was wrong with what came. `None`: nobody is there any more.
+/// Returns the close code and the reason for data that was not valid. `None` if the client
+/// disconnected.
 fn wrong(error: axum::Error) -> Option<(u16, &'static str)> {
     let error = error.into_inner().downcast::<tungstenite::Error>().ok()?;
     match *error {
         tungstenite::Error::Capacity(_) => Some((TOO_LONG, "the message is too long [TFY0157]")),
         tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
         tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_) => {
-            Some((NOT_UNDERSTOOD, "this is not as WebSockets are [TFY0156]"))
+            Some((NOT_UNDERSTOOD, "the data does not follow the WebSocket protocol [TFY0156]"))
         }
         _ => None,
     }
 }
 
-/// Sends events until there is a reason not to. `None`: there is nobody to tell it to.
+/// Sends events until the stream has to end, and returns the reason. `None` if the client
+/// disconnected.
 async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'static str)> {
     let ping = events.app.limits.ping;
     let most = events.app.limits.messages_per_second;
@@ -325,7 +335,7 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
                     timeout(ping, sent).await.ok()?.ok()?;
                 }
                 Next::Told(all) => {
-                    // All of them leave together.
+                    // The events are sent together.
                     let sent = async {
                         for told in &all {
                             socket.feed(events.message(told)).await?;
@@ -333,7 +343,7 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
                         socket.flush().await
                     };
                     tokio::select! {
-                        // A client that takes nothing for so long is gone.
+                        // A client that reads nothing for this long counts as disconnected.
                         sent = timeout(2 * ping, sent) => sent.ok()?.ok()?,
                         () = guest.gone() => return Some((BROKEN_RULE, Guest::WHY)),
                     }

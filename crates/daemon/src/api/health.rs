@@ -1,4 +1,4 @@
-//! Whether the daemon is there, and whether it can be given work. For machines that look after it, so anybody may ask.
+//! Liveness, readiness and metrics. Health checks need no token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,9 @@ pub(super) async fn healthz() -> Response {
 
 pub(super) async fn readyz(State(app): State<App>) -> Response {
     let why = match app.phase() {
-        Phase::Starting => Some(json!("runs are being brought back")),
+        Phase::Starting => Some(json!("runs are being resumed")),
         Phase::Draining | Phase::Closing => Some(json!("the daemon is ending")),
-        // Machines ask this again and again: nothing is listed for it.
+        // Health checks are frequent, so this request lists nothing.
         Phase::Ready => match app.ask(Request::Health).await {
             Ok(_) => check_audit(&app).await.err().map(|error| Problem::from(error).json()),
             Err(problem) => Some(problem.json()),
@@ -38,10 +38,10 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
     }
 }
 
-/// How long the audit may take before the daemon counts as not ready.
+/// How long writing the audit file may take before the daemon counts as not ready.
 const AUDIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An error if the audit cannot be written, or not soon.
+/// Returns an error if the audit file cannot be written, or not within [`AUDIT_TIMEOUT`].
 async fn check_audit(app: &App) -> Result<(), AuthError> {
     let audit = Arc::clone(&app.audit);
     let checked = tokio::time::timeout(AUDIT_TIMEOUT, at_leisure(move || audit.check())).await;
@@ -51,7 +51,7 @@ async fn check_audit(app: &App) -> Result<(), AuthError> {
     })
 }
 
-/// What was counted and measured, for Prometheus, or as JSON for those who accept nothing else.
+/// Returns counters and measurements in the format of Prometheus.
 pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Answered {
     let accepted = headers.get(header::ACCEPT).map(HeaderValue::as_bytes);
     match app.ask(Request::Metrics).await? {

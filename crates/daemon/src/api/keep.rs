@@ -1,4 +1,5 @@
-//! Runs that are over: removed, compacted, or both by a rule. It is done on a thread of its own, in small batches, as the command line does it.
+//! Removes and compacts finished runs, one by one or by a rule. The work is done on a separate
+//! thread, in small batches, with the code that the command line uses.
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ pub(super) async fn compact(State(app): State<App>, Named(name): Named<String>) 
     Ok(axum::Json(told(&pruned)).into_response())
 }
 
-/// A rule, as `tiffany rm --older-than …` takes it.
+/// A retention rule, with the options of `tiffany rm --older-than …`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rule {
@@ -128,13 +129,13 @@ pub(super) async fn prune(
     .into_response())
 }
 
-/// So many runs are named in one line of the audit.
+/// The most runs that one line of the audit file names.
 const NAMED: usize = 200;
 
-/// An intent of the audit, and the runs that it names.
+/// An intent in the audit file, with the runs that it names.
 type Intended = (Intent, Vec<Uuid>);
 
-/// Writes which runs a rule is about to remove and to compact.
+/// Records in the audit file which runs a rule is about to remove and compact.
 fn intents(audit: &Audit, signed: &Signed, plan: &Plan) -> Result<Vec<Intended>, Problem> {
     let mut intents = Vec::new();
     for (did, runs) in [("remove", &plan.remove), ("compact", &plan.compact)] {
@@ -147,8 +148,8 @@ fn intents(audit: &Audit, signed: &Signed, plan: &Plan) -> Result<Vec<Intended>,
     Ok(intents)
 }
 
-/// Writes which of them were removed and compacted. If the rule broke off, its error is the outcome of all: it is
-/// not known how far it came.
+/// Records which of these runs were removed and compacted. If the rule stopped with an error, that
+/// error is the outcome of all of them, since its progress is unknown.
 fn finish(audit: &Audit, intents: Vec<Intended>, done: &Result<Pruned, Problem>) {
     let outcome = done.as_ref().map_or_else(|problem| &*problem.code, |_| "ok");
     let is_left = |run: &Uuid| {
@@ -182,13 +183,13 @@ fn told(pruned: &Pruned) -> Value {
     })
 }
 
-/// Does something that reads and waits, on a thread for that.
+/// Runs work that reads files and waits, on a blocking thread.
 async fn with_keeper<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&mut Keeper) -> Result<T, TaskError> + Send + 'static,
 ) -> Result<T, Problem> {
     let (control, dir) = (app.runtime()?.control(), app.dir.clone());
-    // Not through the socket: there it would be the daemon that asks, not who asks the daemon.
+    // Not through the socket: the audit would then name the daemon instead of the client.
     let done = tokio::task::spawn_blocking(move || work(&mut Keeper::through(control, &dir))).await;
     match done {
         Ok(done) => Ok(done?),

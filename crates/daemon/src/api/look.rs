@@ -1,4 +1,4 @@
-//! Looking: the list of runs, one run, and how the daemon stands.
+//! Read-only requests: the list of runs, a single run, and the status of the daemon.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::http::{Named, Query};
 
 use super::run_logs::with_logs;
 
-/// What a list can be asked for.
+/// Query parameters of the list of runs.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Listed {
@@ -110,22 +110,23 @@ pub(super) async fn list(State(app): State<App>, Query(listed): Query<Listed>) -
         Ok(Answer::Runs(page)) if with_log => with_logs(&app, page).await,
         Ok(Answer::Runs(page)) => Ok(axum::Json(page).into_response()),
         Ok(other) => Err(unexpected(&other)),
-        // A cursor that makes no sense was given by the client.
+        // The cursor came from the client, so a bad one is a bad request.
         Err(problem) if problem.code == "TFY0032" => Err(bad(problem.title().into())),
         Err(problem) => Err(problem),
     }
 }
 
-/// How long one waits for the end of a run.
+/// Query parameters for waiting until a run ends.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Waits {
     wait: Option<u32>,
 }
 
-/// How often one looks at a run that is waited for: that a fork is paused, for want of being allowed something, is no event.
+/// How often a run that a client waits for is checked without an event. A fork that pauses because
+/// a step is refused emits none.
 const PACE: Duration = Duration::from_secs(1);
-/// The longest that one waits.
+/// The longest wait that a client may ask for.
 const MAX_WAIT_SECONDS: u32 = 60;
 
 pub(super) async fn show(
@@ -159,10 +160,10 @@ pub(super) async fn waited_for(
         if is_over || tokio::time::Instant::now() >= deadline {
             return Ok(detail);
         }
-        // A run whose log has failed does not end before a restart.
+        // A run whose log has failed cannot end before a restart.
         app.ask(Request::Health).await?;
         let Some(events) = &mut events else {
-            // What happens between the two looks is not missed.
+            // Subscribed before the check, so that no event between the two is missed.
             let wanted = Wanted::new().run(run).ghosts(false);
             events = Some(app.runtime()?.activity().subscribe(wanted));
             continue;
@@ -172,18 +173,19 @@ pub(super) async fn waited_for(
             () = tokio::time::sleep_until(deadline.min(tokio::time::Instant::now() + PACE)) => {}
             () = app.closing() => return Ok(detail),
         }
-        // A token may have been removed meanwhile. This is reached once a second at least.
+        // The token may have been removed in the meantime. This line is reached at least once a
+        // second.
         app.gate.still_knows(who)?;
     }
 }
 
-/// Waits until something happens to the run itself, and not to one of its tasks: its end, above all.
+/// Waits for an event of the run itself, such as its end, and ignores those of its tasks.
 async fn happened(events: &mut Subscription) {
     loop {
         match poll_fn(|cx| events.poll_next(cx)).await {
             Some(Told::Event(event)) if event.tid.is_some() => {}
             Some(_) => return,
-            // The runtime is gone, and who asks it is told so.
+            // The runtime has ended; the next request to it reports that.
             None => return tokio::time::sleep(PACE).await,
         }
     }

@@ -1,4 +1,4 @@
-//! Who one is to this daemon, and what one may do.
+//! Returns the client's name, role and permissions.
 
 use axum::Extension;
 use axum::response::IntoResponse;

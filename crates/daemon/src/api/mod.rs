@@ -1,4 +1,5 @@
-//! What can be asked over HTTP. The table of all routes is in `routes.rs`; each file here has what some of them do, and knows nothing of who may.
+//! The HTTP API. `routes.rs` has the table of all routes; each other file here has the handlers of
+//! a few routes. Access control is elsewhere.
 
 mod actions;
 mod approvals;

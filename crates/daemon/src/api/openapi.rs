@@ -1,4 +1,5 @@
-//! The OpenAPI document, made of the table of routes and of the schemas beside it. It knows no handler.
+//! The OpenAPI document, built from the table of routes and the schemas beside it. It doesn't
+//! depend on any handler.
 
 use serde_json::{Map, Value, json};
 
@@ -18,7 +19,7 @@ impl Schema {
     }
 }
 
-/// The OpenAPI document.
+/// Builds the OpenAPI document.
 pub(crate) fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in ROUTES {
@@ -87,7 +88,7 @@ fn parameters(route: &Route) -> Vec<Value> {
 }
 
 fn responses(route: &Route) -> Map<String, Value> {
-    // An answer that is no HTTP any more has no place in the document.
+    // Status 101, where HTTP ends, cannot be described in the document.
     let answers = route.answers.iter().filter(|(status, ..)| *status >= 200);
     let mut responses: Map<String, Value> = answers.map(response).collect();
     let refused = json!({
@@ -112,7 +113,7 @@ fn response((status, about, name): &Reply) -> (String, Value) {
     (status.to_string(), response)
 }
 
-/// What can be asked of a run that was made.
+/// Links from a run that was started to the requests about it.
 fn links() -> impl Iterator<Item = (String, Value)> {
     let of_run = ROUTES.iter().filter(|route| route.path.starts_with("/api/v1/runs/{run}"));
     of_run.map(|route| {
@@ -122,7 +123,7 @@ fn links() -> impl Iterator<Item = (String, Value)> {
     })
 }
 
-/// The types that a body of this schema comes in.
+/// Returns the media types in which a body of this schema is sent.
 fn content(name: &str) -> Value {
     let of = |name: &str| json!({ "schema": schema(name) });
     match name {
@@ -140,7 +141,7 @@ fn content(name: &str) -> Value {
     }
 }
 
-/// What a route is about, in a word: the first one of its path.
+/// Returns the tag of a route: the first word of its path.
 fn tag(route: &Route) -> &'static str {
     let rest = route.path.strip_prefix("/api/v1/");
     rest.and_then(|rest| rest.split('/').next()).unwrap_or("daemon")

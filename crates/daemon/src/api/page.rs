@@ -1,5 +1,6 @@
-//! The dashboard: a page and its files, which are part of the program. The page is the same under all of its paths, and finds out for itself which one it is at.
-//! Nobody needs a role for it: all that it shows it asks for.
+//! The dashboard: a page and its files, embedded in the program. The same page is served under all
+//! of its paths, and reads the address itself to choose what to show. It needs no role, because all
+//! data comes from requests that do.
 
 use std::sync::LazyLock;
 
@@ -15,17 +16,17 @@ use crate::error::DaemonError;
 use crate::http::Named;
 use crate::http::{Answered, Problem};
 
-/// All files, by name.
+/// All embedded files, by name.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// The paths of the page.
+/// The paths under which the page is served.
 const PATHS: &[&str] =
     &["/", "/runs", "/runs/{*rest}", "/compare/{*rest}", "/system", "/approvals"];
 
-/// What the page may do: nothing that does not come from here.
+/// The content security policy: only resources from this origin.
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
-/// A file as it is sent.
+/// An embedded file with its headers.
 struct File {
     name: &'static str,
     bytes: &'static [u8],
@@ -42,7 +43,7 @@ static ALL: LazyLock<Vec<File>> = LazyLock::new(|| {
     FILES.iter().filter_map(file).collect()
 });
 
-/// Its routes.
+/// Returns the routes of the dashboard.
 pub(super) fn routes() -> Router<App> {
     let router = PATHS.iter().fold(Router::new(), |router, path| router.route(path, get(page)));
     router.route("/assets/{name}", get(asset))
@@ -52,7 +53,7 @@ async fn page(uri: Uri, headers: HeaderMap) -> Answered {
     file("index.html", &uri, &headers)
 }
 
-/// The page, where there is none: it says so itself.
+/// Returns the page for an unknown path; the page itself reports that nothing is there.
 pub(super) fn nowhere(uri: &Uri) -> Response {
     let mut response = file("index.html", uri, &HeaderMap::new()).into_response();
     *response.status_mut() = StatusCode::NOT_FOUND;
@@ -84,7 +85,7 @@ fn file(name: &str, uri: &Uri, headers: &HeaderMap) -> Answered {
     }
     headers.insert(header::ETAG, file.tag.clone());
     let fixed = [
-        // Invocation for each time, and answered with the tag alone while it is the same.
+        // Revalidated on every load; an unchanged file is answered with its tag alone.
         (header::CACHE_CONTROL, "no-cache"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),

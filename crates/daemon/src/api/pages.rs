@@ -1,4 +1,4 @@
-//! The document that describes all routes, and a page that shows it. The page asks nobody else for anything.
+//! The OpenAPI document, and a page that shows it without requests to other servers.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};

@@ -1,5 +1,5 @@
-//! The records of a run: a page of them, or all from one on as they are written. They are read from the run's file, on a thread for that, and no
-//! faster than somebody takes them.
+//! The records of a run: one page of them, or a stream from a record on. They are read from the
+//! run's file on a blocking thread, no faster than the client reads.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ use crate::http::{Answered, Problem};
 use crate::http::{Named, Query};
 use crate::run_indexes::FILE_TIMEOUT;
 
-/// Which records are wanted.
+/// Query parameters that select records.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Wanted {
@@ -44,7 +44,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// What only a page can be asked for.
+    /// Returns the name of a parameter that is set and only applies to pages.
     fn of_page(&self) -> Option<&'static str> {
         let given = [
             ("order", self.order.is_some()),
@@ -89,12 +89,13 @@ impl Wanted {
 
 const LIMIT: u64 = 1000;
 const MAX_LIMIT: u64 = 10_000;
-/// So many bytes are handed on in one piece.
+/// The most bytes in one piece of a stream.
 const PIECE: usize = 64 << 10;
-/// Who follows a run is told that there is more. Whether it is over is looked for besides: soon after that, then not so soon.
+/// How soon the end of a run is checked after a new record. The interval grows while nothing is
+/// written; new records are signalled separately.
 const SOON: Duration = Duration::from_millis(10);
 const LATER: Duration = Duration::from_secs(5);
-/// How often something is sent to somebody who has nothing to read, so that a line that is dead is noticed.
+/// How often a stream without new records sends something, so that a dead connection is detected.
 const SIGN: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,7 +134,7 @@ pub(super) async fn records(
     Query(wanted): Query<Wanted>,
 ) -> Answered {
     let run = app.find(&name).await?;
-    // A run of which nothing is left has no records.
+    // A run that was removed entirely has no records.
     let recorded = app.recorded(run).await?;
     let form = Form::wanted(&headers);
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
@@ -181,24 +182,24 @@ fn follower(app: &App, run: Uuid) -> Follower {
     Follower::new(&app.dir, run, Checker::new(Some(run)))
 }
 
-/// Reads a run's file from one record on.
+/// Reads a run's file from a given record on.
 struct Reader {
     follower: Follower,
     from: u64,
 }
 
-/// Lines with their numbers.
+/// Lines of the log with their record numbers.
 type Piece = Vec<(u64, String)>;
 
 impl Reader {
-    /// Whether it came to a record that is safe, or further.
+    /// Returns whether the reader has reached this durable record.
     fn has_reached(&self, recorded: Recorded) -> bool {
         let chain = self.follower.checker().chain();
         let at = chain.map_or((0, 0), |chain| (chain.generation(), chain.seq()));
         at >= (recorded.generation, recorded.seq)
     }
 
-    /// The next lines, up to so many bytes or records.
+    /// Returns the next lines: at most `most`, and about [`PIECE`] bytes.
     fn read(&mut self, most: u64) -> Result<Piece, LogError> {
         let mut lines = Vec::new();
         let mut bytes = 0;
@@ -206,7 +207,7 @@ impl Reader {
             let record = match self.follower.next() {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
-                // A run that was started a moment ago is safe, and has no file yet.
+                // A run that was just started is durable before its file exists.
                 Err(LogError::Vanished { .. }) => break,
                 Err(error) => return Err(error),
             };
@@ -240,7 +241,8 @@ async fn page(app: &App, recorded: Recorded, query: RecordQuery) -> Answered {
 }
 
 fn page_text(query: &RecordQuery, page: &RecordPage) -> Vec<u8> {
-    // Where to go on: in what is still to come, too, if it is told forwards; with `before` otherwise.
+    // Where the next page begins. Ascending pages can continue with records that are yet to be
+    // written; descending pages continue with `before`.
     let next = match query.is_descending {
         true => page.next.map(|next| next + 1),
         false => Some(page.next.unwrap_or(query.from.unwrap_or(1).max(page.total + 1))),
@@ -257,12 +259,12 @@ fn page_text(query: &RecordQuery, page: &RecordPage) -> Vec<u8> {
     format!("{{\"records\":[{}],{}", page.records.join(","), &facts[1..]).into_bytes()
 }
 
-/// Records on their way to somebody who reads them as they come.
+/// A response that streams records to a client.
 struct Stream {
     app: App,
     growth: Growth,
     guest: Guest,
-    /// What was safe when it began.
+    /// The last durable record when the stream began.
     recorded: Recorded,
     begun: Instant,
     reader: Option<Reader>,
@@ -288,7 +290,7 @@ fn streamed(form: Form, stream: Stream) -> Response {
 }
 
 impl Stream {
-    /// `None`: it is over.
+    /// Returns the next piece, or `None` at the end of the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             let reader = self.reader.take()?;
@@ -308,12 +310,12 @@ impl Stream {
                 self.quiet = Duration::ZERO;
                 return Some(self.formed(&piece));
             }
-            // The end was known before the last look, so nothing came after that.
+            // The end was known before the last read, so no record follows.
             if self.is_over || !self.follow {
                 if reader.has_reached(self.recorded) {
                     return Some(self.end("over"));
                 }
-                // What is safe comes into the file soon.
+                // Durable records reach the run's file soon.
                 if self.begun.elapsed() > FILE_TIMEOUT {
                     let late = DaemonError::NoAnswer { patience: FILE_TIMEOUT, turn: None };
                     return Some(self.failed(&late.into()));
@@ -327,7 +329,8 @@ impl Stream {
         }
     }
 
-    /// Waits a little. Something is given out if it has been quiet for long, or if it is over.
+    /// Waits for new records. Returns a piece to send if the stream was quiet for long or has to
+    /// end.
     async fn wait(&mut self) -> Option<Bytes> {
         tokio::select! {
             () = tokio::time::sleep(self.pace) => {}
@@ -362,14 +365,15 @@ impl Stream {
         lines.iter().map(one).collect::<String>().into()
     }
 
-    /// The last piece, with the reason.
+    /// Returns the last piece, with the reason for the end.
     fn end(&mut self, why: &str) -> Bytes {
         self.reader = None;
         match self.form {
             Form::Events => {
                 format!("event: end\ndata: {}\n\n", serde_json::json!({ "reason": why })).into()
             }
-            // Who reads lines knows these by what was asked for, and by the run.
+            // NDJSON carries no marker for these reasons: the client knows them from its query and
+            // from the run.
             _ if matches!(why, "over" | "limit") => Bytes::new(),
             _ => format!("{}\n", serde_json::json!({ "end": why })).into(),
         }

@@ -1,5 +1,6 @@
-//! Running the code of a run again: `replay` and `replay --step`. It is done in a process of its own, so that code that loops, crashes or fills the memory
-//! harms nobody else; there are few of them at once, and each has so much time. What they say goes through the rules of redaction once more.
+//! Runs the code of a run again, for `replay` and `replay --step`, in a separate process, so that
+//! code that loops, crashes or exhausts memory affects nothing else. The number and the running
+//! time of such processes are limited. Their output is redacted once more.
 
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
@@ -22,7 +23,7 @@ use crate::error::{Crowd, DaemonError};
 use crate::http::{Answered, Problem};
 use crate::http::{Named, Query};
 
-/// Where a run is to be looked at.
+/// The record at which to inspect a run.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct At {
@@ -49,7 +50,8 @@ pub(super) async fn replay(State(app): State<App>, Named(name): Named<String>) -
     rerun(app, vec!["replay".into(), run.to_string()]).await
 }
 
-/// A page of somebody else may lead a browser to any address, and that says no `Origin`. Here that would run code.
+/// Refuses requests that another site's page caused. Links and redirects carry no `Origin`, and
+/// these routes run code.
 fn of_own_page(headers: &HeaderMap) -> Result<(), Problem> {
     let site = headers.get("sec-fetch-site").map(|site| site.to_str().unwrap_or("?"));
     match site {
@@ -61,7 +63,7 @@ fn of_own_page(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// What a process may say.
+/// The most bytes that a process may print.
 const MAX_OUTPUT_BYTES: usize = 64 << 20;
 const PACE: Duration = Duration::from_millis(10);
 
@@ -70,12 +72,12 @@ async fn rerun(app: App, arguments: Vec<String>) -> Answered {
     let place = Arc::clone(&app.children).try_acquire_owned().map_err(crowded)?;
     let mut command = app.relaunch.command();
     command.args(&arguments).arg("--json");
-    // Dropped with this, when nobody waits for the answer any more.
+    // Dropped with this future when the client stops waiting.
     let waits = Arc::new(());
     let is_awaited = Arc::downgrade(&waits);
     let asked = app.clone();
     let run = move || {
-        // The place is taken for as long as the process is there, and not for as long as somebody waits for it.
+        // The place is taken until the process ends, even if the client has left.
         let _place = place;
         let goes_on = || is_awaited.strong_count() > 0 && asked.phase() != Phase::Closing;
         run(command, asked.limits.child_time, goes_on)
@@ -87,17 +89,18 @@ async fn rerun(app: App, arguments: Vec<String>) -> Answered {
     Ok(([(header::CONTENT_TYPE, kind)], said.told(&app.rules)?).into_response())
 }
 
-/// A process and all that it has started. They end with this.
+/// A process with its descendants. Dropping it kills them.
 struct Group(Child);
 
 impl Group {
-    /// Whether the process has ended. It is not taken leave of yet: until then its number is its own.
+    /// Returns whether the process has ended, without reaping it: until then its process id cannot
+    /// be reused.
     fn has_ended(&self) -> std::io::Result<bool> {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(Pid::from_child(&self.0)), how)?.is_some())
     }
 
-    /// Ends what is still there.
+    /// Kills what is left of the group, and reaps the process.
     fn end(&mut self) -> std::io::Result<ExitStatus> {
         kill_process_group(Pid::from_child(&self.0), Signal::KILL).ok();
         self.0.wait()
@@ -110,7 +113,8 @@ impl Drop for Group {
     }
 }
 
-/// What comes out of a pipe. Nobody waits for its end: others may have it open, too.
+/// The output of a pipe. Reading doesn't wait for the end of the pipe, since descendants may hold
+/// it open.
 struct Heard<P> {
     pipe: P,
     bytes: Vec<u8>,
@@ -122,7 +126,7 @@ impl<P: Read + AsFd> Heard<P> {
         Ok(Heard { pipe, bytes: Vec::new() })
     }
 
-    /// Takes what there is. `true`: there was something.
+    /// Reads the available output. Returns `true` if there was any.
     fn hear(&mut self) -> std::io::Result<bool> {
         let before = self.bytes.len();
         let room = (MAX_OUTPUT_BYTES + 1).saturating_sub(before) as u64;
@@ -136,14 +140,14 @@ impl<P: Read + AsFd> Heard<P> {
     }
 }
 
-/// What a process said.
+/// The output of a process.
 struct Said {
     status: ExitStatus,
     out: String,
     err: String,
 }
 
-/// Runs a process to its end, if it comes in time and somebody still wants it.
+/// Runs a process until it ends, its time is up, or the client leaves.
 fn run(
     mut command: Command,
     limit: Duration,
@@ -157,7 +161,7 @@ fn run(
     let mut err = Heard::new(group.0.stderr.take().ok_or_else(no_pipe)?).map_err(failed)?;
     let begun = Instant::now();
     loop {
-        // In this order: what was said before the end is heard after it.
+        // The order matters: output from before the end is read after the end is seen.
         let has_ended = group.has_ended().map_err(failed)?;
         let is_news = out.hear().map_err(failed)? | err.hear().map_err(failed)?;
         match () {
@@ -168,16 +172,16 @@ fn run(
             () => std::thread::sleep(PACE),
         }
     }
-    // What is no text is no answer either.
+    // Output that is not UTF-8 counts as empty.
     let text = |bytes| String::from_utf8(bytes).unwrap_or_default();
     let status = group.end().map_err(failed)?;
     Ok(Said { status, out: text(out.bytes), err: text(err.bytes) })
 }
 
 impl Said {
-    /// The answer without what the rules take out.
+    /// Returns the output as an answer, redacted.
     fn told(self, rules: &Redactions) -> Result<String, Problem> {
-        // What a replay found is told as JSON whether it is good or not.
+        // A replay reports its findings as JSON whether it succeeds or fails.
         if let Ok(mut said) = serde_json::from_str::<Value>(&self.out) {
             for part in MEMORY {
                 if let Some(part) = said.get_mut(part) {
@@ -193,16 +197,16 @@ impl Said {
     }
 }
 
-/// The parts of an answer that come from the memory of a run, and not from its log.
+/// The parts of an answer that come from the memory of the run rather than from its log.
 const MEMORY: [&str; 2] = ["tasks", "error"];
 
 fn clean(part: &mut Value, rules: &Redactions) {
     let cleaned = serde_json::from_str(&rules.json(&part.to_string()));
-    // What the rules leave is JSON; if it were not, it would be better not to show it.
+    // Redaction leaves valid JSON; if it ever didn't, the part is left out.
     *part = cleaned.unwrap_or_default();
 }
 
-/// An error as the command line tells it.
+/// Parses an error line of the command line into a problem.
 fn error_of(line: &str, rules: &Redactions) -> Option<Problem> {
     let said: Value = serde_json::from_str(line).ok()?;
     let text = |name: &str| said["error"][name].as_str();

@@ -1,4 +1,5 @@
-//! What the records of a run tell, as a page shows it: its tasks at any record, its timeline, its effects. No code is run for it.
+//! Read-only views of a run, computed from its records without running its code: its tasks at a
+//! record, its timeline, its effects.
 
 use std::time::SystemTime;
 
@@ -19,7 +20,7 @@ fn bad(message: String) -> Problem {
     DaemonError::BadRequest(message).into()
 }
 
-/// An answer as JSON, made on the thread that found it out.
+/// Serializes an answer as JSON, on the thread that computed it.
 pub(super) fn text(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
@@ -29,7 +30,7 @@ pub(super) fn json(text: Vec<u8>) -> Response {
     ([(header::CONTENT_TYPE, kind)], Body::from(text)).into_response()
 }
 
-/// Asks the run_index of a run, if there is something left of it.
+/// Queries the index of a run, unless the run was removed.
 async fn ask<T: Send + 'static>(
     app: &App,
     name: &str,
@@ -38,12 +39,12 @@ async fn ask<T: Send + 'static>(
     + 'static,
 ) -> Result<T, Problem> {
     let run = app.find(name).await?;
-    // A run that was removed says so, and is not looked for in vain.
+    // A removed run is reported as removed, before anything is searched.
     let recorded = app.recorded(run).await?;
     app.ask_run_index(recorded, question).await
 }
 
-/// Which tasks, and at which record.
+/// Query parameters that select tasks, and the record at which to show them.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Tasks {
@@ -70,7 +71,7 @@ pub(super) async fn tasks(
     ask(&app, &name, move |run_index| Ok(text(&run_index.some_tasks(&query)?))).await.map(json)
 }
 
-/// Which part of a timeline.
+/// Query parameters that select a part of a timeline.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Part {
@@ -80,9 +81,9 @@ pub(super) struct Part {
     tids: Option<String>,
 }
 
-/// The widest picture.
+/// The most columns of a timeline.
 const WIDEST: u64 = 100_000;
-/// So many ranges of tasks can be named.
+/// The most ranges of tasks in one query.
 const RANGES: usize = 10_000;
 
 pub(super) async fn timeline(
@@ -105,7 +106,7 @@ pub(super) async fn timeline(
     ask(&app, &name, move |run_index| Ok(text(&run_index.timeline(&query)?))).await.map(json)
 }
 
-/// `3,5-8`: tasks and ranges of them.
+/// Parses a list of tasks and ranges, for example `3,5-8`.
 fn ranges(text: &str) -> Result<Vec<(u64, u64)>, Problem> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let range = |part: &str| match part.split_once('-') {
@@ -123,7 +124,7 @@ fn ranges(text: &str) -> Result<Vec<(u64, u64)>, Problem> {
     parts.into_iter().map(|part| range(part).ok_or_else(|| wrong(part))).collect()
 }
 
-/// Which effects.
+/// Query parameters that select effects.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Which {

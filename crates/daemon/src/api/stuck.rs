@@ -1,4 +1,4 @@
-//! Tasks that wait for long, of all runs that go on, and those that keep all others waiting.
+//! Tasks of active runs that have waited for long, and turns that keep the loop busy.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::http::Problem;
 use crate::http::Query;
 use crate::stuck::{StuckTasks, live};
 
-/// Which of them.
+/// Query parameters of the list of stuck tasks.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Which {
@@ -39,7 +39,8 @@ pub(super) async fn list(
             Answer::Runs(page) => page,
             other => return Err(unexpected(&other)),
         },
-        // Who waits is not known before the loop answers; who keeps it from that is.
+        // While a long turn blocks the loop, stuck tasks cannot be listed, but the turn itself is
+        // known.
         () = app.turn_is_kept() => {
             return Ok(json(text(&StuckTasks::default().with_turns(runtime.long_turns()))));
         }

@@ -1,4 +1,4 @@
-//! Starting runs. The same run can be asked for as often as one likes: there is one of each id.
+//! Starts runs. Submitting is idempotent: an id names one run, however often it is submitted.
 
 use axum::Extension;
 use axum::extract::State;
@@ -16,7 +16,7 @@ use crate::http::change::Noted;
 use crate::http::{Answered, Problem, Values};
 use crate::http::{Json, given};
 
-/// What a run is started with.
+/// The body of a request to start a run.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Submit {
@@ -27,7 +27,7 @@ pub(super) struct Submit {
     input: Option<Box<RawValue>>,
 }
 
-/// The header from which an id is made.
+/// The header whose value determines the id of the run.
 const KEY: &str = "idempotency-key";
 
 pub(super) async fn submit(
@@ -59,11 +59,11 @@ pub(super) async fn submit(
     }
 }
 
-/// What to do about a function that is not there is another thing for who submits than for who writes the program.
+/// Replaces the next step of "unknown function": the client of an API cannot edit the program.
 fn for_who_submits(problem: Problem) -> Problem {
     match problem.code == ErrorKind::Unregistered.code() {
         true => problem.with_next(
-            "give the name of a function that is there: `GET /api/v1/status` lists them; to add one, let the program of the daemon register it, or give the file that has it by `--app`",
+            "give the name of a registered function: `GET /api/v1/status` lists them; to add one, register it in the program of the daemon, or pass its file with `--app`",
         ),
         false => problem,
     }
@@ -85,7 +85,7 @@ fn id_of(submit: &Submit, headers: &HeaderMap) -> Result<String, Problem> {
     }
 }
 
-/// Whoever gives none has an id that nobody else has.
+/// Returns a random id for a run that was submitted without one.
 fn random_id() -> Result<String, Problem> {
     let mut bits = [0; 16];
     let filled = rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty());
@@ -93,11 +93,11 @@ fn random_id() -> Result<String, Problem> {
         Ok(count) if count == bits.len() => {
             Ok(tiffany::Uuid::from_random(u128::from_be_bytes(bits)).to_string())
         }
-        _ => Err(DaemonError::Start("the system gives no random numbers".into()).into()),
+        _ => Err(DaemonError::Start("the system returned no random numbers".into()).into()),
     }
 }
 
-/// An error if this cannot be a name.
+/// Returns an error if the text is not a valid name.
 pub(super) fn named(what: &str, name: &str) -> Result<(), Problem> {
     check_name(what, name)
         .map_err(|error| DaemonError::BadRequest(error.message().to_owned()).into())

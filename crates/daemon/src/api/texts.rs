@@ -1,30 +1,30 @@
-//! Events as text, each made once: a thousand who watch one run are sent the same bytes.
+//! Events serialized as text, once each, however many clients watch.
 
 use std::sync::{Mutex, PoisonError};
 
 use axum::extract::ws::Utf8Bytes;
 use tiffany::pal::Activity;
 
-/// So many of the last events are kept.
+/// How many of the last events are kept as text.
 const KEPT: usize = 1024;
 
-/// What a message of a WebSocket has around an event.
+/// The start of the WebSocket message around an event.
 const BEFORE: &str = "{\"event\":";
 const AFTER: &str = "}";
 
-/// The last events as messages of a WebSocket.
+/// The last events, as WebSocket messages.
 pub(crate) struct Texts(Vec<Mutex<(u64, Utf8Bytes)>>);
 
-/// An event as a message of a WebSocket.
+/// An event as a WebSocket message.
 pub(crate) struct Text(Utf8Bytes);
 
 impl Text {
-    /// The whole message. A copy of it is the same bytes.
+    /// Returns the whole message. Clones share its bytes.
     pub(crate) fn message(self) -> Utf8Bytes {
         self.0
     }
 
-    /// The event alone, as JSON.
+    /// Returns the event alone, as JSON.
     pub(crate) fn event(&self) -> &str {
         &self.0[BEFORE.len()..self.0.len() - AFTER.len()]
     }

@@ -1,4 +1,4 @@
-//! The lines of an audit: made, read and joined. It knows no file.
+//! The lines of an audit file: formatting, parsing and joining. It doesn't access files.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{BEGUN, Entry};
 
-/// A line, and its checksum, after one that has this checksum.
+/// Formats an entry as a line that follows a line with the checksum `last`. Returns the line and
+/// its checksum.
 pub(super) fn line(at: SystemTime, entry: &Entry, last: u32) -> io::Result<(String, u32)> {
     #[derive(Serialize)]
     struct Stamped<'a> {
@@ -25,26 +26,26 @@ pub(super) fn line(at: SystemTime, entry: &Entry, last: u32) -> io::Result<(Stri
     Ok((line, crc))
 }
 
-/// A line that was read.
+/// A parsed line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// When it was written.
+    /// When the line was written.
     pub ts: String,
-    /// What is in it.
+    /// The entry that the line records.
     #[serde(flatten)]
     pub entry: Entry,
-    /// Its checksum.
+    /// The line's checksum.
     crc: String,
 }
 
-/// A line with its checksum.
+/// Parses a line, and returns it with its checksum.
 pub(super) fn parse(line: &str) -> Result<(Written, u32), String> {
     let read: Written = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let crc = u32::from_str_radix(&read.crc, 16).map_err(|error| error.to_string())?;
     Ok((read, crc))
 }
 
-/// The lines of a file in order, each with what is wrong with it, if something is.
+/// Iterates over the lines of a file, each with its errors, if any.
 ///
 /// ```
 /// use tiffany_daemon::audit::{Audit, Entry, read};
@@ -81,15 +82,13 @@ pub fn read(text: &str) -> impl Iterator<Item = Result<Written, String>> {
         last = crc;
         match crc == should_be {
             true => Ok(read),
-            false => {
-                Err(format!("line {number}: it, or the one before it, is not what was written"))
-            }
+            false => Err(format!("line {number}: it or the one before it was changed")),
         }
     })
 }
 
-/// Joins the lines of each change: an outcome takes the place of its intent. What is left `begun` has no
-/// outcome: it goes on, or its process ended meanwhile.
+/// Joins the two lines of each change: the outcome replaces the intent. An entry that is still
+/// `begun` has no outcome: the change is in progress, or its process ended before it was recorded.
 pub fn joined(lines: impl IntoIterator<Item = Written>) -> Vec<Written> {
     let mut rows: Vec<Written> = Vec::new();
     let mut begun: HashMap<String, usize> = HashMap::new();

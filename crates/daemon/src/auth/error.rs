@@ -1,59 +1,60 @@
-//! Why somebody is turned away, and what can be wrong with tokens, certificates and the audit file.
+//! Errors of access control: refused requests, and problems with tokens, certificates and the audit
+//! file.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::auth::role::Role;
 
-/// Why somebody may not, or why it cannot be known who may.
+/// Why access is refused, or why it cannot be decided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// Nobody said who they are.
+    /// The request has no token.
     #[error(
         "this needs a token [TFY0170]; send it as `Authorization: Bearer TOKEN`; `tiffany token add` makes one"
     )]
     NoToken,
-    /// The token is not known, or it is not a token.
+    /// The token is unknown, or is not a token.
     #[error(
         "the token is not known here, or was removed [TFY0171]; `tiffany token ls` lists those that are"
     )]
     BadToken,
-    /// The token was good once.
+    /// The token has expired.
     #[error("the token `{0}` has expired [TFY0172]; `tiffany token add` makes another one")]
     Expired(String),
-    /// Who it is is known, and it is not enough.
+    /// The client is known, but its role is not sufficient.
     #[error(
-        "`{name}` is {has}, and this takes {needs} [TFY0173]; use a token with that role, or ask somebody who has one"
+        "`{name}` is {has}, and this takes {needs} [TFY0173]; use a token with that role, or ask a person who has one"
     )]
     TooLittle {
-        /// Who asks.
+        /// The name of the client.
         name: String,
-        /// The role they have.
+        /// The client's role.
         has: Role,
-        /// The role it takes.
+        /// The required role.
         needs: Role,
     },
-    /// The request was made by a page of somebody else, or for another host.
+    /// The request was made by a page of another site, or for another host.
     #[error(
         "{what} `{given}` is not that of this daemon [TFY0174]; open it by its own address, or list the name under `hosts`, or the page under `origins`, in its configuration"
     )]
     Stranger {
-        /// Which header it is.
+        /// The header that was refused.
         what: &'static str,
-        /// What was in it.
+        /// The value of the header.
         given: String,
     },
-    /// The file of the tokens cannot be used.
+    /// The file of tokens cannot be used.
     #[error(
-        "the tokens in {} cannot be {did}: {why} [TFY0175]; it must be a file of this user that nobody else can read", .file.display()
+        "the tokens in {} cannot be {did}: {why} [TFY0175]; it must be a file of this user that no other user can read", .file.display()
     )]
     TokenFile {
-        /// The file.
+        /// The path of the file of tokens.
         file: PathBuf,
-        /// What was to be done with it.
+        /// The attempted operation.
         did: &'static str,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// A certificate or its key cannot be used.
@@ -61,46 +62,46 @@ pub enum AuthError {
         "{what} in {} cannot be used: {why} [TFY0176]; it must be PEM, and the key must belong to the certificate", .file.display()
     )]
     Tls {
-        /// What it is for.
+        /// The purpose of the file, such as "the certificate".
         what: &'static str,
-        /// The file.
+        /// The path of the certificate or key.
         file: PathBuf,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// A token cannot be made or removed by this name.
+    /// No token with this name can be created or removed.
     #[error("{0} [TFY0178]; `tiffany token ls` lists those that there are")]
     TokenName(String),
-    /// What is done cannot be written down, so it is not done.
+    /// The change cannot be recorded in the audit file, so it is not made.
     #[error(
-        "the audit file {} cannot be written: {why} [TFY0179]; nothing is changed as long as that is so; make room, or give another file", .file.display()
+        "the audit file {} cannot be written: {why} [TFY0179]; nothing can be changed until it can be written; free some space, or give another file", .file.display()
     )]
     Audit {
-        /// The file.
+        /// The path of the audit file.
         file: PathBuf,
-        /// What the system said.
+        /// The error from the operating system.
         why: String,
     },
-    /// The change was made, and its outcome could not be written.
+    /// The change was made, but its outcome could not be recorded.
     #[error(
         "the change was made, but its outcome could not be written to the audit file {}: {why} [TFY0210]; don't repeat the change; the outcome is written as soon as the file can be, and nothing else is changed before that", .file.display()
     )]
     AuditBehind {
-        /// The file.
+        /// The path of the audit file.
         file: PathBuf,
-        /// What the system said.
+        /// The error from the operating system.
         why: String,
     },
 }
 
 impl AuthError {
-    /// All codes, in order.
+    /// All error codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0170", "TFY0171", "TFY0172", "TFY0173", "TFY0174", "TFY0175", "TFY0176", "TFY0178",
         "TFY0179", "TFY0210",
     ];
 
-    /// The stable code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             AuthError::NoToken => "TFY0170",
@@ -116,7 +117,7 @@ impl AuthError {
         }
     }
 
-    /// The same for somebody elsewhere: where files are on this machine is nothing to them.
+    /// Returns the error for remote clients: without paths on this machine.
     #[must_use]
     pub fn without_places(mut self) -> AuthError {
         if let AuthError::TokenFile { file, .. }
@@ -129,7 +130,7 @@ impl AuthError {
         self
     }
 
-    /// The status of HTTP that says the same.
+    /// Returns the HTTP status of the error.
     pub fn status(&self) -> u16 {
         match self {
             AuthError::NoToken | AuthError::BadToken | AuthError::Expired(_) => 401,
@@ -142,7 +143,7 @@ impl AuthError {
         }
     }
 
-    /// The same failure, where the change was made before it.
+    /// Turns the error into one that says that the change was made.
     pub(crate) fn after_the_change(self) -> AuthError {
         match self {
             AuthError::Audit { file, why } => AuthError::AuditBehind { file, why },

@@ -1,4 +1,5 @@
-//! Who comes in, and as whom. It knows headers and certificates, and nothing of what is asked for.
+//! Access control by headers and certificates: whether a client is let in, and its name and role.
+//! It doesn't know what is requested.
 
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -9,43 +10,44 @@ use crate::auth::role::Role;
 use crate::auth::token::Kept;
 use crate::auth::tokens::Tokens;
 
-/// What is known of somebody who asks.
+/// The headers and the certificate by which a client is identified.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Knock<'a> {
-    /// The header `Authorization`, or what stands for it.
+    /// The header `Authorization`, or its replacement on a WebSocket.
     pub authorization: Option<&'a str>,
     /// The header `Host`.
     pub host: Option<&'a str>,
-    /// The header `Origin`, which a browser sends for the page that asks.
+    /// The header `Origin`, in which a browser names the site of the requesting page.
     pub origin: Option<&'a str>,
-    /// The name in the certificate that the other side has proved to own.
+    /// The name in the certificate that the client has proved to own.
     pub certificate: Option<&'a str>,
 }
 
-/// Somebody who was let in.
+/// A client that was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// Their name: that of a token or of a certificate; `local` for those who need none.
+    /// The client's name: that of its token or certificate, or `local` for clients that need
+    /// neither.
     pub name: String,
-    /// What they may do.
+    /// The client's role.
     pub role: Role,
-    /// How that is known.
+    /// How the client was identified.
     pub by: By,
 }
 
-/// How it is known who somebody is.
+/// How a client is identified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
-    /// They are on this machine, and no token is asked for there.
+    /// The client is on this machine, where no token is required.
     Loopback,
-    /// They have the token with this id.
+    /// The client has the token with this id.
     Token(String),
-    /// They have a certificate that was vouched for.
+    /// The client has a certificate that a configured authority signed.
     Certificate,
 }
 
 impl Who {
-    /// An error, unless this is enough.
+    /// Returns an error unless the client's role is sufficient.
     pub fn may(&self, needs: Role) -> Result<(), AuthError> {
         match self.role >= needs {
             true => Ok(()),
@@ -54,23 +56,24 @@ impl Who {
     }
 }
 
-/// The rules of one listening address.
+/// The access rules of one listening address.
 #[derive(Debug)]
 pub struct Gate {
     tokens: Tokens,
     needs_token: bool,
-    /// Names by which this daemon may be asked for, in small letters, without ports.
+    /// Host names of this daemon, in lower case, without ports.
     hosts: Vec<String>,
-    /// How this daemon is spoken to: `http` or `https`.
+    /// The scheme of the daemon's URLs: `http` or `https`.
     scheme: &'static str,
-    /// Whose pages may ask, besides those that it was itself asked for by this name.
+    /// Origins whose pages may send requests, besides the daemon's own.
     origins: Vec<String>,
-    /// Roles of those who come with a certificate.
+    /// Roles by the names in client certificates.
     clients: Vec<(String, Role)>,
 }
 
 impl Gate {
-    /// A gate for an address. Where others than this machine can reach it, a token is needed.
+    /// Creates the rules for an address. A token is required if other machines can reach the
+    /// address.
     pub fn new(listen: SocketAddr, tokens: Tokens) -> Gate {
         let ip = listen.ip();
         let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".into(), "[::1]".into()];
@@ -90,42 +93,44 @@ impl Gate {
         }
     }
 
-    /// A token is needed on this machine too.
+    /// Requires a token from clients on this machine too.
     pub fn always_needs_token(mut self) -> Gate {
         self.needs_token = true;
         self
     }
 
-    /// This daemon may also be asked for by this name, without a port.
+    /// Accepts this host name too, without a port.
     pub fn host(mut self, name: &str) -> Gate {
         self.hosts.push(name.to_lowercase());
         self
     }
 
-    /// TLS is spoken here.
+    /// Sets the scheme to `https`.
     pub fn tls(mut self) -> Gate {
         self.scheme = "https";
         self
     }
 
-    /// Pages of this origin may ask too: `https://tiffany.example.org`, say, where a proxy has that name.
+    /// Accepts requests of pages of this origin too, for example `https://tiffany.example.org`
+    /// behind a proxy of that name.
     pub fn origin(mut self, origin: &str) -> Gate {
         self.origins.push(origin.to_lowercase());
         self
     }
 
-    /// Who has a certificate with this name has this role, without a token.
+    /// Gives clients that have a certificate with this name a role, without a token.
     pub fn client(mut self, name: &str, role: Role) -> Gate {
         self.clients.push((name.into(), role));
         self
     }
 
-    /// Whether a token is needed.
+    /// Returns whether clients need a token.
     pub fn needs_token(&self) -> bool {
         self.needs_token
     }
 
-    /// Whether somebody can come in at all: by a token that is good, by a certificate, or without either.
+    /// Returns whether any client can get in: with a valid token, with a certificate, or without
+    /// either.
     pub fn lets_somebody_in(&self) -> bool {
         let is_good = |kept: &Kept| !kept.has_expired(SystemTime::now());
         !self.needs_token
@@ -133,12 +138,12 @@ impl Gate {
             || self.tokens.all().is_ok_and(|all| all.iter().any(is_good))
     }
 
-    /// Which state the file of the tokens is in.
+    /// Returns the current state of the file of tokens.
     pub(crate) fn token_file(&self) -> Option<Stamp> {
         self.tokens.stamp()
     }
 
-    /// An error, if somebody who was let in would not be let in now.
+    /// Returns an error if a client that was let in earlier would now be refused.
     pub fn still_knows(&self, who: &Who) -> Result<(), AuthError> {
         match &who.by {
             By::Token(id) => self.tokens.is_good(id, who.role),
@@ -146,7 +151,7 @@ impl Gate {
         }
     }
 
-    /// Who it is, if they may come in.
+    /// Returns the client if it is let in.
     pub fn open(&self, knock: Knock<'_>) -> Result<Who, AuthError> {
         self.is_for_us(knock)?;
         if let Some(authorization) = knock.authorization {
@@ -165,8 +170,9 @@ impl Gate {
         }
     }
 
-    /// A page of somebody else that makes a browser ask us, or a name of somebody else that leads to our address, must not get in on the strength of where
-    /// the browser runs. A token proves more than the name does: no browser sends one by itself.
+    /// Returns an error for a request that a foreign page made through the user's browser, or that
+    /// reached this address by a foreign host name: the browser being on this machine must not
+    /// grant access. A token needs no such check, since no browser sends one on its own.
     fn is_for_us(&self, knock: Knock<'_>) -> Result<(), AuthError> {
         let stranger = |what, given: &str| {
             let given = given.chars().take(100).filter(|c| !c.is_control()).collect();
@@ -183,7 +189,8 @@ impl Gate {
         let origin_is = origin.to_lowercase();
         let (scheme, name) = origin_is.split_once("://").unwrap_or_default();
         let host = knock.host.map(str::to_lowercase).unwrap_or_default();
-        // Another port is another program's, and so is another scheme. Who has a token may be behind a proxy that speaks TLS.
+        // Another port or scheme belongs to another program. A client with a token may be behind a
+        // proxy that terminates TLS.
         let is_same = without_usual_port(scheme, name) == without_usual_port(scheme, &host)
             && !host.is_empty()
             && (scheme == self.scheme || knock.authorization.is_some());
@@ -194,13 +201,13 @@ impl Gate {
     }
 }
 
-/// The token in a header.
+/// Returns the token in an `Authorization` header.
 fn bearer(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
-/// The port that a scheme has anyway is left out by some.
+/// Removes the port if it is the default port of the scheme, which some clients leave out.
 fn without_usual_port<'a>(scheme: &str, host: &'a str) -> &'a str {
     let usual = if scheme == "https" { ":443" } else { ":80" };
     host.strip_suffix(usual).unwrap_or(host)
@@ -246,11 +253,11 @@ mod tests {
             (Some("Bearer x"), host, None, "TFY0171"),
             (Some("Basic YTpi"), host, None, "TFY0171"),
             (Some(""), host, None, "TFY0171"),
-            // A name of somebody else that leads here, and a page of somebody else.
+            // A foreign host name that resolves to this machine, and a page of another site.
             (None, Some("evil.example:80"), None, "TFY0174"),
             (None, host, Some("http://evil.example"), "TFY0174"),
             (None, host, Some("null"), "TFY0174"),
-            // Another program of this machine, and the same place by another name.
+            // Another program on this machine, and this daemon under another name.
             (None, Some("localhost:9"), Some("http://localhost:3000"), "TFY0174"),
             (None, Some("localhost:9"), Some("https://localhost:9"), "TFY0174"),
             (None, Some("localhost:9"), Some("http://127.0.0.1:9"), "TFY0174"),

@@ -1,5 +1,6 @@
-//! Who may do what: tokens with roles, certificates, and pages of browsers that must not speak for their users. Nothing here knows what is asked for; each
-//! route says which [`Role`] it takes.
+//! Access control: tokens with roles, client certificates, and checks that pages of other sites
+//! don't act for a browser's user. It doesn't know what is requested; each route names the [`Role`]
+//! that it requires.
 
 mod error;
 mod gate;

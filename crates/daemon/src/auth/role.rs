@@ -1,27 +1,27 @@
-//! What somebody may do.
+//! Roles of clients.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What somebody may do. Each may do what those before it may.
+/// The role of a client. Each role includes the permissions of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Look at everything.
+    /// Can read everything.
     Viewer,
-    /// Start runs, and do to them what changes them: send, settle, approve, cancel, fork.
+    /// Can also start and change runs: send, settle, approve, cancel, fork.
     Operator,
-    /// Also what cannot be taken back: remove and compact runs, decide on steps in doubt.
+    /// Can also do what cannot be undone: remove and compact runs, decide on steps in doubt.
     Admin,
 }
 
 impl Role {
-    /// All of them, the least first.
+    /// All roles, the least powerful first.
     pub const ALL: [Role; 3] = [Role::Viewer, Role::Operator, Role::Admin];
 
-    /// As it is written.
+    /// Returns the name of the role.
     pub fn word(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
@@ -42,6 +42,8 @@ impl FromStr for Role {
 
     fn from_str(text: &str) -> Result<Role, String> {
         let role = Role::ALL.into_iter().find(|role| role.word() == text);
-        role.ok_or_else(|| format!("`{text}` is no role: viewer, operator or admin"))
+        role.ok_or_else(|| {
+            format!("`{text}` is not a role; the roles are viewer, operator and admin")
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! A token: a name for the one who has it, and a secret. Only a hash of it is kept. It knows no file.
+//! A token: a secret with the name of its owner. Only its hash is stored. This module doesn't
+//! access files.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -9,21 +10,21 @@ use subtle::ConstantTimeEq;
 
 use crate::auth::role::Role;
 
-/// What tokens begin with, so that people and scanners know one when they see it.
+/// The prefix of all tokens, by which people and secret scanners recognize them.
 const PREFIX: &str = "tfy_";
-/// The letters of the two parts, each for five bits. None of them is taken for another.
+/// The alphabet of both parts, five bits per letter. Letters that look alike are left out.
 const LETTERS: &[u8; 32] = b"abcdefghijkmnopqrstuvwxyz2345678";
-/// How many letters name the token.
+/// The number of letters in the public id.
 const NAMING: usize = 8;
-/// How many letters are the secret: 260 bits.
+/// The number of letters in the secret: 260 bits.
 const SECRET: usize = 52;
 
-/// A token as it is given to its owner, once. It is not shown by `{:?}`.
+/// A new token, shown to its owner once. `{:?}` doesn't print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// A new one, from the system's randomness.
+    /// Creates a token from the system's random numbers.
     pub(super) fn draw() -> std::io::Result<Token> {
         let mut random = [0; NAMING + SECRET];
         let mut filled = 0;
@@ -37,12 +38,12 @@ impl Token {
         Ok(Token(format!("{PREFIX}{naming}_{secret}")))
     }
 
-    /// The whole text, to be given to its owner.
+    /// Returns the whole text, to be handed to the owner.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The part that is no secret.
+    /// Returns the public id of the token.
     pub(super) fn id(&self) -> &str {
         id_of(&self.0).unwrap_or_default()
     }
@@ -54,7 +55,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The part of a token that is no secret, if the text is shaped as a token is.
+/// Returns the public id in a text that has the form of a token.
 pub(super) fn id_of(text: &str) -> Option<&str> {
     let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
     let is_of = |part: &str, length| {
@@ -63,21 +64,22 @@ pub(super) fn id_of(text: &str) -> Option<&str> {
     (is_of(id, NAMING) && is_of(secret, SECRET)).then_some(id)
 }
 
-/// What is kept of a token.
+/// The stored form of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
-    /// The part of it that is no secret.
+    /// The public id.
     pub id: String,
-    /// Who has it, for people and for the audit.
+    /// The owner's name, as people and the audit file use it.
     pub name: String,
-    /// What its owner may do.
+    /// The owner's role.
     pub role: Role,
-    /// SHA-256 of the whole token, in hex. A token is as random as its hash is long, so a slow hash would add nothing.
+    /// SHA-256 of the whole token, in hex. The token has as many random bits as the hash, so a slow
+    /// hash would add nothing.
     hash: String,
-    /// When it was made, in seconds since 1970.
+    /// When the token was created, in seconds since 1970.
     pub created: u64,
-    /// When it is no longer good.
+    /// When the token expires, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
 }
@@ -94,12 +96,13 @@ impl Kept {
         }
     }
 
-    /// Whether this is the token, found out in a time that does not depend on where they differ.
+    /// Returns whether the text is this token. The time of the comparison doesn't depend on where
+    /// they differ.
     pub(super) fn is(&self, text: &str) -> bool {
         hash(text).as_bytes().ct_eq(self.hash.as_bytes()).into()
     }
 
-    /// Whether it is no longer good.
+    /// Returns whether the token has expired.
     pub fn has_expired(&self, now: SystemTime) -> bool {
         self.expires.is_some_and(|end| seconds(now) >= end)
     }
@@ -109,7 +112,7 @@ pub(super) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The hash of a token; also made for one that is not known, so that it takes as long.
+/// Returns the hash of a token. Unknown tokens are hashed too, so that refusing them takes as long.
 pub(super) fn hash(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,5 +1,6 @@
-//! The file of the tokens. It is written whole and takes the place of the old one, so that who reads it sees one or the other; a daemon that is
-//! running reads it again when it has changed, so a token that was removed is of no use from then on.
+//! The file of tokens. A change writes a new file that replaces the old one atomically, so readers
+//! see one or the other. A running daemon reads the file again after a change, so a removed token
+//! stops working at once.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,10 +16,10 @@ use crate::private;
 
 /// The name of the file in a log directory.
 pub const TOKENS: &str = "tokens.json";
-/// A name may have so many letters.
+/// The most letters in a name.
 const MAX_NAME_CHARS: usize = 64;
 
-/// The tokens of a file.
+/// The tokens in a file.
 ///
 /// ```
 /// use tiffany_daemon::auth::{Role, Tokens};
@@ -39,19 +40,19 @@ pub struct Tokens {
     seen: Mutex<Seen>,
 }
 
-/// What was read last, and of which state of the file.
+/// The tokens as last read, and the state of the file at that time.
 #[derive(Debug, Default)]
 struct Seen {
     of: Option<Stamp>,
     all: Vec<Kept>,
 }
 
-/// Which state of a file it is. One that takes its place has another number.
+/// The state of a file. A file that replaces it has another inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     number: u64,
     size: u64,
-    /// When its content changed, and when its owner or its permissions did.
+    /// When its content changed, and when its owner or permissions changed.
     changed: [(i64, i64); 2],
 }
 
@@ -64,17 +65,18 @@ impl Stamp {
 }
 
 impl Tokens {
-    /// Those of a log directory.
+    /// Returns the tokens of a log directory.
     pub fn at(dir: &Path) -> Tokens {
         Tokens { file: dir.join(TOKENS), seen: Mutex::default() }
     }
 
-    /// Which state the file is in.
+    /// Returns the current state of the file.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         fs::symlink_metadata(&self.file).ok().map(|metadata| Stamp::of(&metadata))
     }
 
-    /// All that there are. A file that others can read or write, or that is not ours, is refused.
+    /// Returns all tokens. A file that other users can read or write, or that another user owns, is
+    /// refused.
     pub fn all(&self) -> Result<Vec<Kept>, AuthError> {
         let metadata = match fs::symlink_metadata(&self.file) {
             Ok(metadata) => metadata,
@@ -89,12 +91,12 @@ impl Tokens {
         Ok(seen.all.clone())
     }
 
-    /// Whose token this is.
+    /// Returns the stored token that the text matches.
     pub fn find(&self, text: &str) -> Result<Kept, AuthError> {
         let all = self.all()?;
         let kept = token::id_of(text).and_then(|id| all.iter().find(|kept| kept.id == id));
         let Some(kept) = kept else {
-            // As much is done as for one that is known.
+            // Takes as long as checking a known token.
             std::hint::black_box(token::hash(text));
             return Err(AuthError::BadToken);
         };
@@ -107,7 +109,8 @@ impl Tokens {
         }
     }
 
-    /// An error, if the token that has this id is not good any more, or is of less use than it was.
+    /// Returns an error if the token with this id is no longer valid, or its role is now less than
+    /// `role`.
     pub fn is_good(&self, id: &str, role: Role) -> Result<(), AuthError> {
         let all = self.all()?;
         let kept = all.iter().find(|kept| kept.id == id && kept.role >= role);
@@ -120,7 +123,7 @@ impl Tokens {
         }
     }
 
-    /// Makes a token for somebody. It can be had now and never again.
+    /// Creates a token. Its text cannot be retrieved later.
     pub fn add(
         &self,
         name: &str,
@@ -142,7 +145,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Removes a token by its owner's name, or by its own. Nobody gets in with it from now on.
+    /// Removes a token by its owner's name or by its id. From then on it is refused.
     pub fn remove(&self, name: &str) -> Result<Kept, AuthError> {
         self.change(|all| {
             let place = all.iter().position(|kept| kept.name == name || kept.id == name);
@@ -169,14 +172,14 @@ impl Tokens {
         Ok((Stamp::of(&metadata), all))
     }
 
-    /// Changes what is in the file, while nobody else does.
+    /// Changes the file's content while holding a lock.
     fn change<R>(
         &self,
         act: impl FnOnce(&mut Vec<Kept>) -> Result<R, AuthError>,
     ) -> Result<R, AuthError> {
         let failed = |error: io::Error| AuthError::file(&self.file, "written", &error);
         let dir = private::dir_of(&self.file);
-        // A token may be made before there is a log.
+        // Tokens can be created before the log exists.
         private::make_dir(dir).map_err(failed)?;
         let dir = File::open(dir).map_err(failed)?;
         let exclusive = rustix::fs::FlockOperation::LockExclusive;
@@ -193,16 +196,16 @@ impl Tokens {
     }
 }
 
-/// Puts a new file in the place of an old one. After this it is on the disk.
+/// Replaces a file, and returns when the new one is durable.
 fn replace(path: &Path, dir: &File, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
-    // One that another left behind may be readable by others.
+    // A leftover file may be readable by other users.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    // Root makes tokens for a daemon that has a user of its own.
+    // Root may create tokens for a daemon that runs as another user.
     private::give_to_owner_of(private::dir_of(path), &file)?;
     file.write_all(bytes)?;
     file.write_all(b"\n")?;
@@ -217,7 +220,7 @@ fn check_name(name: &str) -> Result<(), AuthError> {
         true => Ok(()),
         false => {
             let message = format!(
-                "{name:?} is no name for the owner of a token: letters, digits and `-_.@+`, at most {MAX_NAME_CHARS}"
+                "{name:?} is not a name for the owner of a token, which has letters, digits and `-_.@+`, at most {MAX_NAME_CHARS}"
             );
             Err(AuthError::TokenName(message))
         }
@@ -301,7 +304,7 @@ mod tests {
         let (file, tokens) = (dir.0.join(TOKENS), Tokens::at(&dir.0));
         let ada = tokens.add("ada", Role::Admin, None).unwrap();
         tokens.find(ada.reveal()).unwrap();
-        // The content stays what it was.
+        // The content is unchanged.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(code(tokens.find(ada.reveal())), "TFY0175");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();

@@ -1,5 +1,6 @@
-//! The configuration: one file of TOML, read whole and checked before anything is opened. What a part of the daemon can be told is a section of its own in
-//! `sections.rs`; here is only what they are called, and what a file that makes no sense gets.
+//! The configuration: one TOML file, read and checked before anything is opened. `sections.rs` has
+//! the sections of the daemon's parts; this file has their names, and the errors for files that
+//! cannot be used.
 
 mod sections;
 mod words;
@@ -23,10 +24,10 @@ use crate::{otlp, sinks};
 use sections::{Keep, Limited, RunLimited, Span, Tls, check_run_limits};
 pub use sections::{Log, LogFormat, LogLevel};
 
-/// A configuration that shows everything that can be said, with what holds if it is not.
+/// A configuration with every key, set to its default where it has one.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// What a daemon is told by a file.
+/// The settings of a daemon, read from a file.
 ///
 /// ```
 /// use tiffany_daemon::config::Config;
@@ -44,30 +45,30 @@ pub struct Config {
     pub dir: Option<PathBuf>,
     /// The file with the code of the runs.
     pub app: Option<PathBuf>,
-    /// The address to listen on.
+    /// The address and port to listen on.
     pub listen: Option<SocketAddr>,
-    /// Other names by which browsers may ask for it.
+    /// Other host names that browsers may use for the daemon.
     pub hosts: Vec<String>,
-    /// Whether a token is needed on this machine too.
+    /// Whether clients on this machine need a token too.
     pub require_token: bool,
-    /// Origins whose pages may ask, besides those of the daemon itself.
+    /// Origins whose pages may send requests, besides those of the daemon itself.
     pub origins: Vec<String>,
-    /// How long runs have, when the daemon is to end, to come to where they can be left.
+    /// How long running steps have to finish when the daemon ends.
     grace: Option<Span>,
-    /// How many steps may block a thread at once.
+    /// How many steps may block a thread at the same time.
     pub step_slots: Option<usize>,
-    /// What this machine is called in logs.
+    /// The name of this machine in logs.
     pub node: Option<String>,
     tls: Option<Tls>,
-    /// How logs are written.
+    /// Settings of the daemon's own log.
     pub log: Log,
     retention: Vec<Keep>,
     redact: Vec<String>,
     limits: Limited,
     run_limits: RunLimited,
-    /// Where the activity of runs is given on to.
+    /// Servers to which the activity of runs is forwarded.
     pub sinks: sinks::Settings,
-    /// Where telemetry is sent.
+    /// The collector to which telemetry is sent.
     pub otlp: Option<otlp::Settings>,
 }
 
@@ -75,16 +76,16 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {why} [TFY0177]; `tiffany config example` prints a file with everything in it")]
 pub struct ConfigError {
-    /// The file, and where in it.
+    /// The path of the file, and the position in it.
     place: String,
     why: String,
 }
 
 impl ConfigError {
-    /// The code of all of them.
+    /// The error code of every configuration error.
     pub const CODE: &str = "TFY0177";
 
-    /// The stable code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         ConfigError::CODE
     }
@@ -96,15 +97,16 @@ impl From<RedactError> for ConfigError {
     }
 }
 
-/// More threads than any machine has use for.
+/// The most step slots, which is more than any machine needs.
 pub const MAX_STEP_SLOTS: u32 = 65_536;
-/// How long running steps may have at most when the daemon ends.
+/// The longest grace period for running steps when the daemon ends.
 const MAX_GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// The variable of the environment that has more rules of redaction, one in each line. By it they come to processes that run code for a daemon.
+/// The environment variable with more redaction rules, one per line. It passes them to processes
+/// that run code for a daemon.
 pub(crate) const RULES: &str = "TIFFANY_REDACT";
 
 impl Config {
-    /// Reads a file. Paths in it are from where it is.
+    /// Reads a file. Relative paths in it start at the file's directory.
     pub fn read(file: &Path) -> Result<Config, ConfigError> {
         let failed = |error: std::io::Error| ConfigError {
             place: file.display().to_string(),
@@ -114,12 +116,12 @@ impl Config {
         Config::parse(&text, file)
     }
 
-    /// The same with the rules of redaction that the environment has.
+    /// Adds the redaction rules of the environment variable `TIFFANY_REDACT`.
     pub fn with_rules_of_env(mut self) -> Result<Config, ConfigError> {
         if let Some(rules) = std::env::var_os(RULES) {
             let rules = rules
                 .into_string()
-                .map_err(|_| ConfigError { place: RULES.into(), why: "it is no text".into() })?;
+                .map_err(|_| ConfigError { place: RULES.into(), why: "it is not text".into() })?;
             let why = |error: RedactError| ConfigError { place: RULES.into(), why: short(&error) };
             Redactions::parse(&rules).map_err(why)?;
             self.redact.extend(rules.lines().map(str::to_owned));
@@ -127,12 +129,12 @@ impl Config {
         Ok(self)
     }
 
-    /// The rules of redaction as [`RULES`] has them.
+    /// Returns the redaction rules in the form of [`RULES`].
     pub(crate) fn rules(&self) -> Option<String> {
         Some(self.redact.join("\n")).filter(|rules| !rules.is_empty())
     }
 
-    /// The same for a text that was read from there.
+    /// Parses the text of a configuration file.
     pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
         let mut config: Config = toml::from_str(text).map_err(|error| {
             let place = match error.span() {
@@ -193,12 +195,12 @@ impl Config {
         all.flatten()
     }
 
-    /// How long runs have when the daemon is to end.
+    /// Returns how long running steps have to finish when the daemon ends.
     pub fn grace(&self) -> Option<Duration> {
         self.grace.map(|Span(time)| time)
     }
 
-    /// Where certificates are, if TLS is spoken.
+    /// Returns the paths of the certificates, if TLS is used.
     pub fn tls(&self) -> Option<TlsFiles> {
         self.tls.as_ref().map(|tls| TlsFiles {
             certificate: tls.certificate.clone(),
@@ -207,27 +209,27 @@ impl Config {
         })
     }
 
-    /// What is taken out of everything that is written or told.
+    /// Returns the rules that redact everything written or sent.
     pub fn redactions(&self) -> Result<Redactions, RedactError> {
         Redactions::parse(&self.rules().unwrap_or_default())
     }
 
-    /// How much of everything anybody may have.
+    /// Returns the limits of the server.
     pub fn limits(&self) -> Limits {
         self.limits.limits()
     }
 
-    /// What one run may use before it is held.
+    /// Returns the limits beyond which a run is held.
     pub fn run_limits(&self) -> RunLimits {
         self.run_limits.limits()
     }
 
-    /// How long runs that are over are kept.
+    /// Returns the rules for how long finished runs are kept.
     pub fn retention(&self) -> impl Iterator<Item = Retention> {
         self.retention.iter().map(Keep::rule)
     }
 
-    /// Who comes in at an address.
+    /// Returns the access rules of an address.
     pub fn gate(&self, listen: SocketAddr, tokens: Tokens) -> Gate {
         let mut gate = Gate::new(listen, tokens);
         if self.require_token {
@@ -243,19 +245,20 @@ impl Config {
     }
 }
 
-/// An error without its code and its next step.
+/// Returns the message of an error without its code and next step.
 fn short(error: &RedactError) -> String {
     let text = error.to_string();
     text.split(" [TFY").next().unwrap_or(&text).to_owned()
 }
 
-/// Whether it is a scheme, a name and perhaps a port, and no more: so a browser sends it.
+/// Returns whether the text is an origin as browsers send it: a scheme, a host, and an optional
+/// port.
 fn is_origin(text: &str) -> bool {
     let name = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     name.is_some_and(|name| !name.is_empty() && !name.contains(['/', '?', '#', '@', ' ']))
 }
 
-/// Whether it is a name or an address as the header `Host` has it, without a port.
+/// Returns whether the text is a host name or address as in the header `Host`, without a port.
 fn is_host(text: &str) -> bool {
     let is_of = |text: &str, others: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
@@ -266,19 +269,19 @@ fn is_host(text: &str) -> bool {
     }
 }
 
-/// An error if running steps cannot be given this much time.
+/// Returns an error if the time is longer than running steps may be given.
 pub fn check_grace(grace: Duration) -> Result<(), String> {
     time_in_range("grace", grace, (Duration::ZERO, MAX_GRACE))
 }
 
-/// The key whose value is at this byte, if the line says so.
+/// Returns the key whose value is at this byte, if it is in the same line.
 fn key_at(text: &str, at: usize) -> Option<&str> {
     let before = text.get(..at)?.rsplit('\n').next()?;
     let (key, _) = before.split_once('=')?;
     Some(key.trim().trim_matches(['"', '\'']))
 }
 
-/// The line and the column of a byte.
+/// Returns the line and the column of a byte.
 fn place_of(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -298,7 +301,7 @@ mod tests {
     fn the_example_says_what_holds_anyway() {
         let config = Config::parse(EXAMPLE, Path::new("")).unwrap();
         assert_eq!(config, Config::default());
-        // With its comments taken away everything in it is read.
+        // With its keys uncommented, the example is a complete configuration.
         let shown: String = EXAMPLE
             .lines()
             .map(|line| line.strip_prefix("#: ").unwrap_or(line))
@@ -314,7 +317,7 @@ mod tests {
         assert_eq!(rules[0], Retention::new().compact_after(day).older_than(30 * day));
         assert_eq!(rules.len(), 2);
         assert!(!all.redactions().unwrap().is_empty());
-        // What the example shows of limits is what holds anyway.
+        // The limits in the example are the defaults.
         assert_eq!(all.limits(), Limits::default());
         assert_eq!(all.otlp.unwrap().endpoint, "http://127.0.0.1:4318");
         assert_eq!(all.sinks.redis.unwrap().stream, "tiffany");

@@ -1,4 +1,4 @@
-//! What the parts of a daemon can be told, as it is written in the file.
+//! The sections of the configuration file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -16,11 +16,11 @@ use tiffany::units;
 use crate::auth::Role;
 use crate::limits::{Limits, in_range, size_in_range, time_in_range};
 
-/// A time: `"90s"`.
+/// A duration, written as `"90s"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span(pub(super) Duration);
 
-/// A size: `"20MB"`, or a number of bytes.
+/// A size, written as `"20MB"` or as a number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size(pub(super) u64);
 
@@ -73,36 +73,37 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// A number that is too large for most types. What it is given for says how large it may be.
+/// Converts a number that may be too large, saturating. The setting that it is for checks its own
+/// range.
 fn saturated(number: i128) -> u64 {
     u64::try_from(number.max(0)).unwrap_or(u64::MAX)
 }
 
-/// Certificates.
+/// Paths of TLS certificates.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tls {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
     pub(super) clients: Option<PathBuf>,
-    /// What those may do who come with a certificate of this name.
+    /// The roles of clients, by the names in their certificates.
     #[serde(default)]
     pub(super) roles: BTreeMap<String, Role>,
 }
 
-/// How logs are written.
+/// Settings of the daemon's own log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Log {
-    /// As text or as JSON.
+    /// The format: text or JSON.
     pub format: LogFormat,
-    /// What is written: this and what is more important.
+    /// The least important level that is logged.
     pub level: LogLevel,
 }
 
 impl Log {
-    /// As those who write it have it.
+    /// Returns the format, as the logging module has it.
     pub fn format(&self) -> logging::Format {
         match self.format {
             LogFormat::Text => logging::Format::Text,
@@ -110,7 +111,7 @@ impl Log {
         }
     }
 
-    /// The same.
+    /// Returns the level, as the logging module has it.
     pub fn level(&self) -> logging::Level {
         match self.level {
             LogLevel::Error => logging::Level::ERROR,
@@ -122,35 +123,35 @@ impl Log {
     }
 }
 
-/// How a line of the log looks.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// For people.
+    /// For people to read.
     #[default]
     Text,
-    /// For programs.
+    /// For programs to parse.
     Json,
 }
 
-/// How important something is.
+/// The level of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
-    /// Something failed, and somebody has to see to it.
+    /// Failures that a person has to act on.
     Error,
-    /// Something is not as it should be.
+    /// Unexpected conditions.
     Warn,
-    /// What an operator wants to know.
+    /// Events that an operator wants to know about.
     #[default]
     Info,
-    /// What helps to find a mistake.
+    /// Details that help to find a bug.
     Debug,
     /// Everything.
     Trace,
 }
 
-/// Limits of the server; what is left out stays as it is.
+/// Limits of the server; a missing one keeps its default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Limited {
@@ -198,7 +199,8 @@ impl Limited {
     }
 }
 
-/// What one run may use before it is held; what is left out stays as it is, and `false` is without limit.
+/// Limits of one run, beyond which it is held. A missing one keeps its default; `false` removes the
+/// limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RunLimited {
@@ -220,7 +222,7 @@ enum Allowed<T> {
     Off,
 }
 
-/// What a limit can be written as.
+/// Types that a limit can be written as.
 trait Written: Sized {
     const WANTED: &'static str;
 
@@ -329,12 +331,12 @@ impl RunLimited {
     }
 }
 
-/// No limit may be higher than this; `false` is without limit.
+/// The largest number that a limit can have.
 const MAX_LIMIT: u64 = 1_000_000_000_000_000;
-/// How long a turn may take, from and to.
+/// The range of the time that a turn may take.
 const TURN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(86_400));
 
-/// What is wrong with limits, if something is: which, and what it may be.
+/// Returns an error that names the first limit out of its range, and the range.
 pub(super) fn check_run_limits(limits: &RunLimits) -> Result<(), String> {
     let numbers = [
         ("tasks", limits.tasks, (1, MAX_LIMIT)),
@@ -357,7 +359,7 @@ pub(super) fn check_run_limits(limits: &RunLimits) -> Result<(), String> {
     limits.turn.map_or(Ok(()), |turn| time_in_range("turn", turn, TURN))
 }
 
-/// A rule about runs that are over.
+/// A rule for how long finished runs are kept.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Keep {

@@ -1,8 +1,9 @@
-//! Errors of the configuration in the words of this program. The parser knows types and fields; people know keys.
+//! Rewrites errors of the configuration parser: it names types and fields, and the author of a file
+//! knows keys.
 
-/// The same error, with the key whose value it is about.
+/// Returns the error in our wording, with the key whose value is wrong.
 pub(super) fn ours(theirs: &str, key: Option<&str>) -> String {
-    // The type that the parser read a large number as is of no interest.
+    // The integer type that the parser uses is of no interest to the user.
     let theirs = theirs.trim().replace('\n', ", ").replace("` as i128", "`");
     let named = |text: String| match key {
         Some(key) => format!("`{key}`: {text}"),
@@ -37,7 +38,7 @@ fn after<'a>(text: &'a str, beginnings: &[&str]) -> Option<&'a str> {
     beginnings.iter().find_map(|beginning| text.strip_prefix(beginning))
 }
 
-/// A value as the parser calls it: `integer `10``.
+/// Returns a value as the parser describes it, such as ``integer `10` ``, with an article.
 fn with_article(value: &str) -> String {
     match value.contains(['`', '"']) {
         true => format!("the {value}"),
@@ -45,7 +46,7 @@ fn with_article(value: &str) -> String {
     }
 }
 
-/// A type as the parser calls it, for people.
+/// Returns a description for people of the type that the parser expected.
 fn wanted(theirs: &str) -> &str {
     match theirs {
         "usize" | "u64" | "u32" | "u16" => "a whole number from 0 on",

@@ -1,5 +1,5 @@
-//! What hyper answers by itself, to a request that it cannot read as far as a path: a status and nothing else. On its way out it is replaced by the same with our code
-//! and the next step. Everything else passes as it is.
+//! Replaces the answers that hyper sends itself, to requests that it cannot parse: a bare status
+//! becomes an answer with our code and next step. All other bytes pass unchanged.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -10,11 +10,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::problem::Problem;
 use crate::error::DaemonError;
 
-/// A line on which no answer is bare.
+/// A connection whose bare answers are replaced.
 pub(super) struct Explained<S> {
     line: S,
     header_bytes: usize,
-    /// What is left to say instead of a bare answer.
+    /// The answer sent instead of a bare one, and how many of its bytes have been written.
     instead: Option<(Vec<u8>, usize)>,
 }
 
@@ -24,7 +24,8 @@ impl<S> Explained<S> {
     }
 }
 
-/// The error that a bare answer is about. It comes in one piece, and our own answers have a body.
+/// Returns the error behind a bare answer. hyper writes such an answer in one piece, and our own
+/// answers have a body.
 fn meant(piece: &[u8], header_bytes: usize) -> Option<DaemonError> {
     let text = std::str::from_utf8(piece.get(..piece.len().min(300))?).ok()?;
     let status = text.strip_prefix("HTTP/1.1 4")?.get(..2)?;
@@ -33,7 +34,7 @@ fn meant(piece: &[u8], header_bytes: usize) -> Option<DaemonError> {
         && text.contains("\r\ncontent-length: 0\r\n");
     match status {
         "00" if is_bare => {
-            Some(DaemonError::BadRequest("this is no request of HTTP that can be read".into()))
+            Some(DaemonError::BadRequest("this is not a readable HTTP request".into()))
         }
         "14" | "31" if is_bare => Some(DaemonError::HeadTooLarge { most: header_bytes }),
         _ => None,

@@ -1,5 +1,6 @@
-//! A request that changes something, as the audit sees it: its intent is written before the first thing is done,
-//! its outcome after the last. It is known to the task that serves the request, so no handler can pass it by.
+//! A request that changes something, from the audit's point of view: its intent is recorded before
+//! the change, its outcome after it. It is a task-local of the task that serves the request, so no
+//! handler can bypass it.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -19,16 +20,16 @@ task_local! {
     static CHANGE: Change;
 }
 
-/// The header of an answer whose change was made, but is not completely in the audit.
+/// The header of an answer whose change was made but is not fully recorded in the audit file.
 const WARNING: HeaderName = HeaderName::from_static("tiffany-warning");
 
-/// One request that changes something.
+/// A request that changes something.
 #[derive(Clone)]
 pub(super) struct Change {
     audit: Arc<Audit>,
     signed: Signed,
     noted: Noted,
-    /// What the route changes, in a word.
+    /// A word for what the route changes.
     did: &'static str,
     intent: Arc<Mutex<Option<Intent>>>,
 }
@@ -43,7 +44,7 @@ impl Change {
         Change { audit: Arc::clone(audit), signed, noted, did, intent: Arc::default() }
     }
 
-    /// Does it, and writes the outcome.
+    /// Runs the request, and records its outcome.
     pub(super) async fn audited(self, work: impl Future<Output = Response>) -> Response {
         let mut response = CHANGE.scope(self.clone(), work).await;
         let outcome = outcome(&response);
@@ -62,7 +63,8 @@ impl Change {
         response
     }
 
-    /// Here, if that needs no waiting; otherwise where nobody else waits for it.
+    /// Records the outcome: on this thread if that needs no waiting, otherwise on a thread where no
+    /// request waits for it.
     async fn write_outcome(
         &self,
         intent: Option<Intent>,
@@ -70,7 +72,7 @@ impl Change {
     ) -> Result<(), AuthError> {
         let audit = Arc::clone(&self.audit);
         let Some(intent) = intent else {
-            // It was refused before anything was done.
+            // The request was refused before any change.
             let refused = self.entry(None, &outcome);
             return at_leisure(move || audit.write(&refused)).await;
         };
@@ -80,7 +82,8 @@ impl Change {
         }
     }
 
-    /// The same for an intent.
+    /// Records an intent: on this thread if that needs no waiting, otherwise on a thread where no
+    /// other request waits for it.
     async fn write_intent(&self, to: Option<String>) -> Result<Intent, AuthError> {
         let (audit, entry) = (Arc::clone(&self.audit), self.entry(to, ""));
         match audit.begin_at_once(&entry) {
@@ -99,23 +102,23 @@ impl Change {
     }
 }
 
-/// Does what waits for the disk or for another process, on a thread where nobody else waits for it. It is done to its
-/// end, even if the request is given up meanwhile.
+/// Runs work that waits for the disk or for another process, on a blocking thread. It runs to its
+/// end, even if the request is abandoned.
 pub(crate) async fn at_leisure<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The threads are ending, and this one with them.
+            // The threads are being shut down, and this one with them.
             Err(_) => std::future::pending().await,
         },
     }
 }
 
-/// Writes the intent of the change that this task makes; once, however much is done for it. After an error
-/// nothing may be done.
+/// Records the intent of this task's change. Only the first call writes it. After an error the
+/// change must not be made.
 pub(crate) async fn begin(to: Option<String>) -> Result<(), Problem> {
-    // A route that changes something says so in the table of routes.
+    // Missing only if the table of routes says that this route changes nothing.
     let Ok(change) = CHANGE.try_with(Change::clone) else {
         return Err(DaemonError::Start("a change without an audit".into()).into());
     };
@@ -126,7 +129,7 @@ pub(crate) async fn begin(to: Option<String>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What came of a request, in a word.
+/// Returns the outcome of a request as a word.
 fn outcome(response: &Response) -> String {
     let refused = response.extensions().get::<Refused>().map(|Refused(code)| code.clone());
     let is_bad = response.status() >= StatusCode::BAD_REQUEST;
@@ -139,7 +142,7 @@ fn outcome(response: &Response) -> String {
 pub(crate) struct Signed(Entry);
 
 impl Signed {
-    /// A client that has not said who it is.
+    /// Describes a client that has not identified itself.
     pub(super) fn of(peer: Option<&Peer>) -> Signed {
         Signed(Entry {
             who: "unknown".into(),
@@ -168,7 +171,8 @@ impl Signed {
     }
 }
 
-/// A part of the audit line that only the handler knows, because it is in the body of the request and not in its path.
+/// A part of the audit line that only the handler knows, because it is in the request's body rather
+/// than in its path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
     did: Arc<OnceLock<&'static str>>,
@@ -185,12 +189,12 @@ impl Noted {
         noted
     }
 
-    /// What it is done to.
+    /// Notes the target of the change.
     pub(crate) fn done_to(&self, to: &str) {
         let _ = self.to.set(to.into());
     }
 
-    /// What is done, in a word.
+    /// Notes the kind of change, in a word.
     pub(crate) fn does(&self, did: &'static str) {
         let _ = self.did.set(did);
     }

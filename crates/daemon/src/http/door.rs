@@ -1,5 +1,5 @@
-//! The door before every route: who asks, and whether they may. Each route says in the table what it takes; nothing gets
-//! past here without that. Requests that change something continue in `change.rs`.
+//! The access check before every route: identifies the client and compares its role with the one
+//! that the table of routes requires. Requests that change something continue in `change.rs`.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::auth::Role;
 use crate::auth::{Knock, Who};
 use crate::error::DaemonError;
 
-/// What a route takes.
+/// The access that a route requires.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Takes {
-    /// The least that somebody must be; `None`: anybody may.
+    /// The least role that is required; `None` if the route is public.
     pub(crate) role: Option<Role>,
-    /// What is changed by it, in a word, if something is.
+    /// A word for what the route changes, if it changes something.
     pub(crate) changes: Option<&'static str>,
 }
 
-/// A route behind its door.
+/// Wraps a route in its access check.
 pub(crate) fn guarded(route: MethodRouter<App>, app: &App, takes: Takes) -> MethodRouter<App> {
     route.layer(from_fn_with_state((app.clone(), takes), door))
 }
@@ -53,12 +53,13 @@ async fn door(
     }
 }
 
-/// A request that changes something. It is done in a task of its own: whoever asks may leave before the answer, and what they asked for is written down all the same.
+/// Runs a request that changes something in its own task: the client may disconnect before the
+/// answer, and the change is recorded all the same.
 async fn change(app: App, role: Role, did: &'static str, request: Request, next: Next) -> Response {
     let change = app.change();
     match app.phase() {
         Phase::Ready => {}
-        Phase::Starting => return not_now("is bringing its runs back"),
+        Phase::Starting => return not_now("is resuming its runs"),
         Phase::Draining | Phase::Closing => return not_now("is ending and begins nothing new"),
     }
     let (mut parts, body) = request.into_parts();
@@ -101,7 +102,8 @@ async fn change(app: App, role: Role, did: &'static str, request: Request, next:
     }
 }
 
-/// An error for a form. Its body may be empty, and it would be done all the same.
+/// Returns an error for an HTML form. Its body may be empty, so the request would otherwise
+/// succeed.
 fn no_form(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.contains_key(header::CONTENT_TYPE) {
         true => Ok(is_json(headers)?),
@@ -124,7 +126,8 @@ fn let_in(app: &App, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Who, Au
     })
 }
 
-/// A page in a browser can give no header with a WebSocket, but names of protocols: `bearer.` and its token is one of them.
+/// Returns the token of a WebSocket's subprotocols. A page in a browser cannot set headers on a
+/// WebSocket, but it can offer the subprotocol `bearer.TOKEN`.
 fn token_of_socket(headers: &HeaderMap) -> Option<String> {
     headers.get(header::UPGRADE)?;
     let names = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();

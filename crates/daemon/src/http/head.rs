@@ -1,11 +1,12 @@
-//! What the head of every request has to be, before anybody looks at its path: it says once, and in one place, which
-//! host it asks and what it carries. A proxy or a browser could take the other one for what counts.
+//! Checks the head of every request before its path is read: the host and the length of the body
+//! must be stated once and unambiguously. Otherwise a proxy or a browser could read the request
+//! differently.
 
 use axum::http::{HeaderName, Request, Version, header};
 
 use crate::error::DaemonError;
 
-/// Headers that decide about access or about how a body is read.
+/// Headers that decide about access, or about how a body is read, and may occur once.
 const ONCE: [HeaderName; 4] =
     [header::HOST, header::CONTENT_TYPE, header::AUTHORIZATION, header::ORIGIN];
 
@@ -20,7 +21,7 @@ pub(super) fn check<B>(request: &Request<B>) -> Result<(), DaemonError> {
             ));
         }
     }
-    // Before HTTP/1.1 there was no such header.
+    // HTTP/1.0 has no `Host` header.
     if request.version() >= Version::HTTP_11 && !request.headers().contains_key(header::HOST) {
         return bad("the header `Host` is missing, which every request of HTTP/1.1 has".into());
     }

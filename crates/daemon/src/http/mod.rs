@@ -1,4 +1,4 @@
-//! HTTP without anything of ours in it: connections and their limits, what is read of a request, and errors as they are answered.
+//! HTTP independent of runs: connections and their limits, reading requests, and error responses.
 
 mod bare;
 pub(crate) mod change;

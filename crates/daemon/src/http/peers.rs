@@ -1,4 +1,4 @@
-//! Who is connected, and how often they ask. An address that is gone leaves nothing behind.
+//! Connected addresses and their request rates. An address without connections takes no memory.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -10,13 +10,13 @@ use tokio::sync::Notify;
 use crate::error::DaemonError;
 use crate::limits::Limits;
 
-/// The other side of a connection.
+/// The remote side of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// The name in the certificate that it has proved to own.
+    /// The name in the certificate that the client has proved to own.
     pub(crate) certificate: Option<String>,
-    /// Closes the connection, whatever is sent on it.
+    /// Closes the connection, whatever is being sent on it.
     pub(crate) cut: Arc<Notify>,
 }
 
@@ -26,11 +26,11 @@ impl Peer {
     }
 }
 
-/// All who are connected.
+/// All connected addresses.
 pub(crate) struct Peers {
     connections: usize,
     per_peer: usize,
-    /// Requests a second.
+    /// The limit of requests per second.
     rate: f64,
     known: Mutex<Known>,
 }
@@ -43,12 +43,12 @@ struct Known {
 
 struct Seen {
     connections: usize,
-    /// How many requests it may make at once, and since when that is so.
+    /// The requests that the address could make at once at the time `since`.
     tokens: f64,
     since: Instant,
 }
 
-/// One connection, for as long as it is there.
+/// A connection, counted until it is dropped.
 pub(crate) struct Connected {
     peers: Arc<Peers>,
     ip: IpAddr,
@@ -68,7 +68,7 @@ impl Peers {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody connects.
+    /// Counts a new connection, or returns an error if there are too many.
     pub(crate) fn connect(self: &Arc<Peers>, ip: IpAddr) -> Result<Connected, DaemonError> {
         let too_many = |what: String| DaemonError::TooMany { what, wait: Duration::from_secs(1) };
         let mut known = self.known();
@@ -89,7 +89,7 @@ impl Peers {
         Ok(Connected { peers: Arc::clone(self), ip })
     }
 
-    /// Somebody who is connected asks.
+    /// Counts a request of a connected address, or returns an error if there are too many.
     pub(crate) fn ask(&self, ip: IpAddr) -> Result<(), DaemonError> {
         let now = Instant::now();
         let mut known = self.known();
@@ -107,7 +107,7 @@ impl Peers {
     }
 }
 
-/// How long somebody is remembered who has asked too often and left.
+/// How long the rate of a disconnected address is remembered.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
 impl Drop for Connected {
@@ -117,7 +117,7 @@ impl Drop for Connected {
         if let Some(seen) = known.peers.get_mut(&self.ip) {
             seen.connections -= 1;
         }
-        // Who comes again at once has no fresh start; who was away for a second had one anyway.
+        // Reconnecting doesn't reset the rate; after a second it is full again anyway.
         let now = Instant::now();
         if known.peers.len() > 64 || known.all == 0 {
             known.peers.retain(|_, seen| {
@@ -160,7 +160,7 @@ mod tests {
         let connected = peers.connect(ip).unwrap();
         let refused = (0..7).find_map(|_| peers.ask(ip).err()).unwrap();
         assert!(refused.retry_after().unwrap() <= Duration::from_millis(200));
-        // Another connection does not help.
+        // A second connection of the address shares its rate.
         drop(connected);
         let _again = peers.connect(ip).unwrap();
         assert!(peers.ask(ip).is_err());

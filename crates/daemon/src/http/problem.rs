@@ -1,4 +1,4 @@
-//! An error as `application/problem+json`: its code, its status, what happened and what to do.
+//! Errors as `application/problem+json`: code, status, what happened and what to do.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tiffany::{ErrorKind, TaskError, redact};
 use crate::auth::AuthError;
 use crate::error::DaemonError;
 
-/// An error on its way out.
+/// An error as it is sent to a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) code: String,
@@ -21,12 +21,13 @@ pub(crate) struct Problem {
     retry_after: Option<Duration>,
 }
 
-/// What came of a request, for whoever writes that down.
+/// The error code of a refused request, for the audit file.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused(pub(crate) String);
 
 impl Problem {
-    /// Takes the text of an error apart: `message [CODE]; next step`. What was sent may be in it, and so may secrets.
+    /// Splits the text of an error: `message [CODE]; next step`. The text may quote the request,
+    /// and so may contain secrets.
     pub(crate) fn new(code: &str, status: u16, text: &str) -> Problem {
         let mark = format!(" [{code}]");
         let (title, next) = match text.rsplit_once(&mark) {
@@ -42,7 +43,7 @@ impl Problem {
         }
     }
 
-    /// The same with another next step.
+    /// Returns the problem with another next step.
     pub(crate) fn with_next(self, next: &str) -> Problem {
         Problem { next: next.into(), ..self }
     }
@@ -61,7 +62,7 @@ impl Problem {
         })
     }
 
-    /// The whole answer as bytes, for somebody whose request is not read at all.
+    /// Returns the whole response as text, for a client whose request is not read.
     pub(crate) fn raw(&self) -> String {
         let body = self.json().to_string();
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
@@ -109,7 +110,7 @@ impl From<TaskError> for Problem {
         }
         let mut problem = Problem::new(error.code(), status_of(error.kind()), &error.to_string());
         if problem.next.is_empty() {
-            // Only the program knows what its own error means.
+            // Only the author of the program knows what its own error means.
             problem = problem.with_next(OWN_ERROR);
         }
         let passes = matches!(error.kind(), ErrorKind::InboxFull | ErrorKind::Host);
@@ -118,14 +119,15 @@ impl From<TaskError> for Problem {
     }
 }
 
-/// What to do about an error of the program's own.
+/// The next step for an error raised by the program itself.
 const OWN_ERROR: &str =
     "this error is the program's own: see its code, and the run with `GET /api/v1/runs/{run}`";
 
-/// When it makes sense to ask again for what is full or missing at present.
+/// When to retry a request that failed because something is full or unavailable.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 
-/// The kind that an error of another language names after its message, and what it says to do, if it says that.
+/// Returns the error kind that an error from another language names after its message, and its next
+/// step, if it has one.
 fn kind_in(error: &TaskError) -> Option<(ErrorKind, &str)> {
     let (_, marked) = error.message().rsplit_once(" [TFY")?;
     let (number, next) = marked.split_once(']')?;
@@ -144,14 +146,14 @@ fn status_of(kind: ErrorKind) -> u16 {
         | NotHeld => 409,
         InboxFull => 429,
         RunRemoved => 410,
-        // The process lacks something, a thread for example, whatever the client asked.
+        // The process lacks a resource, such as a thread, whatever the client requested.
         LogFailed | Unreachable | Host => 503,
         Interrupted => 504,
         _ => 422,
     }
 }
 
-/// What the log says is more than that it has failed.
+/// Returns the problem for a failed log, with the log's own message.
 fn log_failed(error: &TaskError) -> Problem {
     let text = error.message();
     let code = text.rfind("[TFY").and_then(|at| text.get(at + 1..at + 8));
@@ -181,7 +183,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// What a handler gives.
+/// The result of a handler.
 pub(crate) type Answered = Result<Response, Problem>;
 
 #[cfg(test)]
@@ -200,7 +202,7 @@ mod tests {
         let usual = ErrorKind::Unreadable.next_step();
         check("no `a` [TFY0035]", "TFY0035", "no `a`", usual);
         check("no `a` [TFY0035]; let it take less", "TFY0035", "no `a`", "let it take less");
-        // What only looks like one is the text of a program.
+        // A text that only looks like a code comes from a program.
         check("see [TFY0035] for more", "TFY0001", "see [TFY0035] for more", OWN_ERROR);
         check("no `a` [TFY9999]", "TFY0001", "no `a` [TFY9999]", OWN_ERROR);
     }

@@ -1,4 +1,5 @@
-//! What is read of a request: its body, its query and the names in its path. Whatever cannot be read is answered with what is wrong with it.
+//! Reads the parts of a request: its body, its query and the names in its path. Input that cannot
+//! be read is answered with the reason.
 
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -14,10 +15,10 @@ use super::problem::Problem;
 use crate::app::App;
 use crate::error::DaemonError;
 
-/// A body of JSON.
+/// A JSON body.
 pub(crate) struct Json<T>(pub(crate) T);
 
-/// The same, or nothing at all.
+/// A JSON body that may be missing.
 pub(crate) struct Given<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
@@ -43,25 +44,28 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for Given<T> {
     }
 }
 
-/// A body is JSON. A page has to say so: a form, which any page can send without being asked, cannot. Programs may leave
-/// the type out.
+/// Checks that a body is declared as JSON. Pages of other sites can send forms without permission,
+/// but not this content type. Programs may leave the type out.
 pub(super) fn is_json(headers: &HeaderMap) -> Result<(), DaemonError> {
     let is_page = headers.contains_key(header::ORIGIN);
     let Some(given) = headers.get(header::CONTENT_TYPE) else {
-        return if is_page { Err(DaemonError::NotJson("of no type".into())) } else { Ok(()) };
+        return if is_page { Err(DaemonError::NotJson("not declared".into())) } else { Ok(()) };
     };
     let given = String::from_utf8_lossy(given.as_bytes());
     let kind = given.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     match &*kind {
         "application/json" => Ok(()),
         kind if kind.ends_with("+json") => Ok(()),
-        _ => Err(DaemonError::NotJson(given.chars().take(100).collect())),
+        _ => {
+            let given: String = given.chars().take(100).collect();
+            Err(DaemonError::NotJson(format!("`{given}`")))
+        }
     }
 }
 
 async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
     let most = app.limits.body_bytes;
-    // Who says beforehand that it is too much need not send it.
+    // A client that announces a body that is too large need not send it.
     if request.body().size_hint().lower() > most as u64 {
         return Err(DaemonError::TooLarge { most }.into());
     }
@@ -82,7 +86,7 @@ async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    // What is read would take a list for the fields in their order.
+    // Only an object is accepted: serde would also read a list as the fields in their order.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[') {
         return Err(DaemonError::BadRequest("the body is a list, and no object".into()).into());
     }
@@ -90,22 +94,23 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
         .map_err(|error| DaemonError::BadRequest(format!("the body: {error}")).into())
 }
 
-/// A field that may be left out: what is there is read as it is, so that `null` is a value where one can be, and a mistake elsewhere.
+/// Deserializes an optional field that is present as its own type, so that `null` is a value where
+/// the type allows it, and an error elsewhere.
 pub(crate) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
-/// A whole number, however it is written: to JSON, `3.0` is one.
+/// Deserializes a whole number in any notation: in JSON, `3.0` is one too.
 pub(crate) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let number = serde_json::Number::deserialize(from)?;
     let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..u64::MAX as f64).contains(number);
     let whole = number.as_u64().or_else(|| number.as_f64().filter(is_whole).map(|it| it as u64));
-    whole.ok_or_else(|| D::Error::custom(format!("{number} is no whole number from 0 on")))
+    whole.ok_or_else(|| D::Error::custom(format!("{number} is not a whole number from 0 on")))
 }
 
-/// The query of an address.
+/// The query of a URL.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
@@ -125,7 +130,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     }
 }
 
-/// The names in a path, as they are meant: `%20` is a space.
+/// The names in a path, unescaped: `%20` is a space.
 pub(crate) struct Named<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Named<T> {

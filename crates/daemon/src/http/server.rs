@@ -1,5 +1,5 @@
-//! The listening socket and the threads behind it. A connection beyond the limit is told so and closed; one that says
-//! nothing for too long is closed.
+//! The listening socket and the server's threads. A connection beyond the limit gets an error and
+//! is closed; one that sends nothing for too long is closed.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -32,27 +32,28 @@ use crate::app::App;
 use crate::error::DaemonError;
 use crate::tls::{Tls, name_in};
 
-/// Headers that one request may have.
+/// The most headers in one request.
 const HEADERS: usize = 100;
-/// How long a client that is turned away has to read why.
+/// How long a refused client has to read the reason.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// The same where all others wait for it.
+/// How long a connection may take to close when it delays all others.
 const SHORT_FAREWELL: Duration = Duration::from_millis(200);
-/// Descriptors that are kept to tell clients that none is left. Whatever has all others may take one that is used.
+/// Descriptors reserved for telling clients that none is left. The code that uses up all others may
+/// take one that was just released.
 const SPARES: usize = 8;
-/// How many clients are told at once why they are turned away. More are just disconnected: they are beyond the limit of
-/// connections, and each has a descriptor.
+/// How many clients at a time are told why they are refused. Further ones are disconnected at once:
+/// they exceed the limit of connections, and each uses a descriptor.
 const FAREWELLS: usize = 16;
-/// After this the threads are not waited for any more.
+/// How long a stopping server waits for its threads.
 const LAST: Duration = Duration::from_secs(2);
 
-/// Takes an address.
+/// Binds a listening socket.
 pub(crate) fn bind(address: SocketAddr) -> Result<NotInherited<TcpListener>, DaemonError> {
     let failed = |error: std::io::Error| {
         let why = match error.kind() {
             std::io::ErrorKind::AddrInUse => match who_has(address) {
-                Some(who) => format!("{who} has the port"),
-                None => "another process has the port".into(),
+                Some(who) => format!("{who} uses the port"),
+                None => "another process uses the port".into(),
             },
             _ => error.to_string(),
         };
@@ -95,18 +96,18 @@ impl Server {
         Ok(Server { threads })
     }
 
-    /// Where what waits for the network is done.
+    /// Returns the handle of the runtime that serves the network.
     pub(crate) fn handle(&self) -> &tokio::runtime::Handle {
         self.threads.handle()
     }
 
-    /// Ends it. Answers that are on their way have a moment.
+    /// Stops the server. Responses that are being sent get a moment to finish.
     pub(crate) fn stop(self) {
         self.threads.shutdown_timeout(LAST);
     }
 }
 
-/// How often what was changed is brought to the disk.
+/// How often the audit file is synced to disk.
 const SYNC: Duration = Duration::from_secs(1);
 
 async fn sync_audit(app: App) {
@@ -119,10 +120,10 @@ async fn sync_audit(app: App) {
     }
 }
 
-/// How often it is looked whether tokens were changed.
+/// How often the file of tokens is checked for changes.
 const LOOK_AT_TOKENS: Duration = Duration::from_secs(1);
 
-/// Tells streams that tokens were changed, so that those end soon whose token was removed.
+/// Notifies streams of changed tokens, so that streams whose token was removed end soon.
 async fn watch_tokens(app: App) {
     let mut before = app.gate.token_file();
     loop {
@@ -135,7 +136,7 @@ async fn watch_tokens(app: App) {
     }
 }
 
-/// What every connection needs.
+/// State that all connections share.
 struct House {
     app: App,
     router: Router,
@@ -170,9 +171,10 @@ async fn accept(listener: NotInherited<tokio::net::TcpListener>, house: Arc<Hous
         };
         match accepted {
             Ok((stream, address)) => {
-                // An answer is one piece, and should leave at once.
+                // A response is written in one piece, and should be sent at once.
                 drop(stream.set_nodelay(true));
-                // Who takes nothing of what is sent, or is not there any more, is let go, whatever the line is for.
+                // A client that acknowledges nothing is disconnected, whatever the connection is
+                // for.
                 let patience = u32::try_from(2 * house.app.limits.ping.as_millis());
                 let _ = set_tcp_user_timeout(&stream, patience.unwrap_or(u32::MAX));
                 tokio::spawn(connected(stream, address, Arc::clone(&house)));
@@ -183,13 +185,13 @@ async fn accept(listener: NotInherited<tokio::net::TcpListener>, house: Arc<Hous
                     turn_away(stream, &problem, SHORT_FAREWELL).await;
                 }
             }
-            // Others may be closed meanwhile.
+            // Other connections may close in the meantime.
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
 }
 
-/// Whether the process or the system has no descriptor for a connection.
+/// Returns whether the process or the system has run out of descriptors.
 fn lacks_descriptor(error: &std::io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::MFILE | Errno::NFILE))
@@ -222,7 +224,8 @@ async fn turn_away(mut stream: TcpStream, problem: &Problem, patience: Duration)
     let farewell = async {
         stream.write_all(problem.raw().as_bytes()).await?;
         stream.shutdown().await?;
-        // What it still says is read, or it would be told of a broken connection instead.
+        // Reads the rest of the request: otherwise the client would see a reset connection instead
+        // of the response.
         let mut rest = [0; 1024];
         while stream.read(&mut rest).await? > 0 {}
         std::io::Result::Ok(())
@@ -230,7 +233,7 @@ async fn turn_away(mut stream: TcpStream, problem: &Problem, patience: Duration)
     drop(tokio::time::timeout(patience, farewell).await);
 }
 
-/// Serves one request of somebody who comes by another way than the network.
+/// Serves one request on a stream other than a network connection.
 pub(crate) async fn serve_line<S>(stream: S, app: &App)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -279,7 +282,7 @@ where
     let mut connection = std::pin::pin!(connection);
     let cut = Arc::clone(&peer.cut);
     tokio::select! {
-        // Who breaks off has nobody to tell it to.
+        // The client disconnected, so the error has no recipient.
         ended = connection.as_mut() => drop(ended),
         () = cut.notified() => {}
         () = house.app.closing() => {

@@ -1,9 +1,10 @@
-//! Who has a port, as far as this user can see: the socket in `/proc/net`, and the process that has it open.
+//! Finds the process that uses a port, as far as this user can see: the socket in `/proc/net`, and
+//! the process that has it open.
 
 use std::fs;
 use std::net::SocketAddr;
 
-/// `process 123 (nginx)`, if it can be seen.
+/// Returns a description such as `process 123 (nginx)`, if the process is visible.
 pub(super) fn who_has(address: SocketAddr) -> Option<String> {
     let inode = ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| {
         let table = fs::read_to_string(table).ok()?;
@@ -26,7 +27,8 @@ pub(super) fn who_has(address: SocketAddr) -> Option<String> {
     None
 }
 
-/// The number of the socket, if it listens on this port. `0A` is the state in which sockets do.
+/// Returns the inode of the socket in this line if it listens on this port. State `0A` means
+/// listening.
 fn listening(line: &str, port: u16) -> Option<&str> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (_, local) = fields.get(1)?.rsplit_once(':')?;

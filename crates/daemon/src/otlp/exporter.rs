@@ -1,4 +1,5 @@
-//! The thread that sends: spans some at a time, metrics now and then. What is not taken is tried again, and meanwhile the queue takes what it has room for.
+//! The thread that sends telemetry: spans in batches, metrics at intervals. A failed batch is
+//! retried, while the queue takes as many spans as it has room for.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -14,17 +15,17 @@ use super::post::{Endpoint, Refused};
 use super::sending::{Counts, Measured};
 use super::spans::{Ended, now};
 
-/// So many spans wait at most.
+/// The most spans that wait in the queue.
 const MAX_WAITING_SPANS: usize = 8192;
-/// So many are sent at once.
+/// The most spans in one request.
 const BATCH: usize = 512;
 /// How long spans are collected before they are sent.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long is waited after a failure, at first and at most.
+/// How long to wait after a failure, at first and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const MAX_WAIT: Duration = Duration::from_secs(15);
 
-/// Spans on their way.
+/// The queue of spans to be sent.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
@@ -34,12 +35,12 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct Waiting {
     spans: Vec<Ended>,
-    /// When the thread is to end, whatever is left.
+    /// When the thread ends, even if spans are left.
     ends: Option<Instant>,
 }
 
 impl Queue {
-    /// `false`: there is no room.
+    /// Adds a span. Returns `false` if there is no room.
     pub(super) fn add(&self, span: Ended) -> bool {
         let mut waiting = self.lock();
         if waiting.spans.len() >= MAX_WAITING_SPANS {
@@ -56,7 +57,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is a batch, the time is over, or all is to end.
+    /// Waits until there is a batch, the time is up, or the exporter ends.
     fn wait(&self, time: Duration) -> (Vec<Ended>, Option<Instant>) {
         let waits = |waiting: &mut Waiting| waiting.spans.len() < BATCH && waiting.ends.is_none();
         let waited = self.changed.wait_timeout_while(self.lock(), time, waits);
@@ -65,14 +66,14 @@ impl Queue {
         (waiting.spans.drain(..count).collect(), waiting.ends)
     }
 
-    /// Waits for some time, or until all is to end.
+    /// Waits for some time, or until the exporter ends.
     fn rest(&self, time: Duration) {
         let waits = |waiting: &mut Waiting| waiting.ends.is_none();
         drop(self.changed.wait_timeout_while(self.lock(), time, waits));
     }
 }
 
-/// What sends telemetry, for as long as it lives.
+/// The thread that sends telemetry. Dropping it stops the thread.
 pub struct Exporter {
     queue: Arc<Queue>,
     counts: Arc<Counts>,
@@ -104,14 +105,14 @@ impl Exporter {
         Ok(Exporter { queue, counts, measured, thread })
     }
 
-    /// Sends the metrics of this runtime from now on, and adds to them what is counted here.
+    /// Starts to send the metrics of this runtime, with the exporter's own counters.
     pub fn watch(&self, runtime: &RuntimeHandle) {
         let counts = Arc::clone(&self.counts);
         runtime.add_metrics(Arc::new(move || counts.families()));
         *self.measured.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime.clone());
     }
 
-    /// Sends what there is, waiting so long at most, and ends.
+    /// Sends what is queued, for at most `patience`, and ends the thread.
     pub fn finish(mut self, patience: Duration) {
         self.end(patience);
     }
@@ -162,7 +163,7 @@ impl Sending {
         }
     }
 
-    /// Sends spans until they are taken, refused for good, or all is to end.
+    /// Sends spans until the collector accepts them, refuses them for good, or the exporter ends.
     fn send_spans(&mut self, spans: &[Ended]) {
         let body = json::traces(&self.resource, spans);
         let mut wait = FIRST_WAIT;
@@ -182,7 +183,7 @@ impl Sending {
             if ends.is_some_and(|ends| ends <= Instant::now()) {
                 return self.drop_spans(spans.len());
             }
-            // The end wakes it, and then it is tried until the time is over.
+            // Ending wakes the thread, which then retries until its time is up.
             self.queue.rest(if ends.is_some() { FIRST_WAIT } else { wait });
             if ends.is_some() {
                 std::thread::sleep(FIRST_WAIT);
@@ -191,7 +192,8 @@ impl Sending {
         }
     }
 
-    /// Metrics are not kept: the next ones have all that these have.
+    /// Sends metrics once. A failure is not retried: the next report includes everything in this
+    /// one.
     fn send_metrics(&mut self) {
         let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (Some(runtime), Some(_)) = (measured, self.every) else { return };

@@ -1,14 +1,15 @@
-//! OTLP as JSON: spans and metrics in the form that the specification gives them. Ids are hexadecimal, 64-bit numbers are texts.
+//! OTLP as JSON: spans and metrics in the form that the specification prescribes. Ids are
+//! hexadecimal, 64-bit numbers are strings.
 
 use serde_json::{Value, json};
 use tiffany::metrics::{Family, Kind, Reading, Sample, Snapshot};
 
 use super::spans::{Ended, Note};
 
-/// Cumulative, in the specification's words.
+/// The specification's value for a cumulative counter.
 const CUMULATIVE: u32 = 2;
 
-/// Who tells.
+/// The description of the sender.
 pub(super) fn resource(service: &str, node: &str) -> Value {
     json!({ "attributes": [
         attribute("service.name", service.into()),

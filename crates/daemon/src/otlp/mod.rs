@@ -1,7 +1,8 @@
-//! OpenTelemetry: the spans of runs, and the metrics, sent to a collector as OTLP over HTTP with JSON. It is done on a thread of its own, and nobody waits for
-//! it: what a collector that is away cannot be told in time is dropped, and counted.
+//! OpenTelemetry: the spans of runs and the metrics, sent to a collector as OTLP over HTTP with
+//! JSON. A separate thread sends them, and nothing waits for it: while a collector is unavailable,
+//! spans beyond the size of the queue are dropped and counted.
 //!
-//! A durable run is one trace, whose id is the run's UUID, over restarts too.
+//! A durable run is one trace, whose id is the run's UUID, across restarts too.
 
 #[cfg(feature = "otlp")]
 mod exporter;

@@ -1,4 +1,5 @@
-//! One request to a collector: HTTP/1.1, a connection for each, with limits on everything. Collectors are near, and batches are few.
+//! A request to a collector: HTTP/1.1, with a connection per request and limits on time and size.
+//! Collectors are close by, and batches are rare.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -6,12 +7,12 @@ use std::time::Duration;
 
 use crate::otlp::settings::{OtlpError, Settings};
 
-/// How long a collector may take for anything.
+/// How long connecting, sending and receiving may take.
 const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(10);
-/// So much of an answer is read.
+/// The most bytes of a response that are read.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
-/// Where to send.
+/// The address of a collector.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     host: String,
@@ -19,12 +20,12 @@ pub(super) struct Endpoint {
     headers: String,
 }
 
-/// Why something was not taken.
+/// Why a collector did not accept a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// It is worth trying again.
+    /// A temporary failure, which is worth a retry.
     ForNow(String),
-    /// It never will be.
+    /// A permanent failure.
     ForGood(String),
 }
 
@@ -55,17 +56,17 @@ impl Endpoint {
         Ok(Endpoint { host, path: path.trim_end_matches('/').to_owned(), headers })
     }
 
-    /// What it is called in log lines.
+    /// Returns the name of the collector in log lines.
     pub(super) fn name(&self) -> &str {
         &self.host
     }
 
-    /// Sends JSON to one of its paths.
+    /// Posts JSON to one of the collector's paths.
     pub(super) fn post(&self, what: &str, body: &str) -> Result<(), Refused> {
         let sent = self.send(what, body).map_err(|error| Refused::ForNow(error.to_string()))?;
         match sent {
             200..300 => Ok(()),
-            // What the specification says may be tried again.
+            // The statuses that the specification allows to retry.
             429 | 502 | 503 | 504 => Err(Refused::ForNow(format!("it answered {sent}"))),
             other => Err(Refused::ForGood(format!("it answered {other}"))),
         }
@@ -97,7 +98,8 @@ impl Endpoint {
         let mut answer = BufReader::new(stream.take(MAX_ANSWER_BYTES));
         answer.read_line(&mut status)?;
         let code = status.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse().ok());
-        // The rest is read so that the other side is not cut off; what it says is of no use.
+        // The rest of the response is read so that the collector is not cut off; its content is
+        // ignored.
         let _ = std::io::copy(&mut answer, &mut std::io::sink());
         code.ok_or_else(|| std::io::Error::other("it does not speak HTTP"))
     }

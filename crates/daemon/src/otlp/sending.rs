@@ -1,4 +1,4 @@
-//! How sending begins, and what is counted of it.
+//! Starts sending telemetry, and counts what is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::post::Endpoint;
 use super::spans::SpanLayer;
 use crate::otlp::settings::{OtlpError, Settings};
 
-/// What was sent and what was not.
+/// Counters of sent and dropped telemetry.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) spans: AtomicU64,
@@ -41,15 +41,15 @@ impl Counts {
         let mut failures = Family::new(
             "tiffany_otlp_failures_total",
             Kind::Counter,
-            "How often the collector could not be reached or did not take what it was sent.",
+            "How often the collector could not be reached or refused the data.",
         );
         failures.add(&[], count(&self.failures));
         vec![sent, dropped, failures]
     }
 }
 
-/// Begins to send telemetry. The layer is for the subscriber of the program; spans that begin after it is set are sent. Metrics are sent from when
-/// [`Exporter::watch`] is told of a runtime.
+/// Starts to send telemetry. Add the returned layer to the program's subscriber: spans that begin
+/// afterwards are sent. Metrics are sent once [`Exporter::watch`] has a runtime.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -73,7 +73,7 @@ pub fn start(settings: &Settings, node: &str) -> Result<(SpanLayer, Exporter), O
     let every = settings.metrics_every_seconds;
     let every = (every > 0).then(|| Duration::from_secs(every));
     let exporter = Exporter::start(endpoint, resource, queue, counts, every)
-        .map_err(|error| OtlpError(format!("the system gives no thread: {error}")))?;
+        .map_err(|error| OtlpError(format!("the system cannot start a thread: {error}")))?;
     Ok((layer, exporter))
 }
 

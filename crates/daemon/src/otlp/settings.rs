@@ -1,8 +1,9 @@
-//! What can be said about telemetry, and what is wrong with it. It is known to programs that cannot send any, so that they can say so.
+//! The settings of telemetry, and their errors. Programs that are built without telemetry know the
+//! settings too, so that they can report them.
 
 use serde::Deserialize;
 
-/// Where telemetry is sent.
+/// The collector to which telemetry is sent, and how.
 ///
 /// ```
 /// use tiffany_daemon::otlp::Settings;
@@ -16,13 +17,13 @@ use serde::Deserialize;
 pub struct Settings {
     /// The collector, as `http://HOST:PORT`; `/v1/traces` and `/v1/metrics` are added.
     pub endpoint: String,
-    /// Headers to be sent along.
+    /// Headers to send with each request.
     #[serde(default)]
     pub headers: std::collections::BTreeMap<String, String>,
-    /// What this is called there: `service.name`.
+    /// The name of this service at the collector: `service.name`.
     #[serde(default = "default_service")]
     pub service: String,
-    /// Every how many seconds metrics are sent; 0: never.
+    /// The interval between metrics in seconds; 0 disables them.
     #[serde(default = "default_every")]
     pub metrics_every_seconds: u64,
 }
@@ -36,7 +37,7 @@ fn default_every() -> u64 {
 }
 
 impl Settings {
-    /// With everything else as it is by default.
+    /// Creates settings for a collector, with defaults for the rest.
     pub fn new(endpoint: impl Into<String>) -> Settings {
         Settings {
             endpoint: endpoint.into(),
@@ -47,7 +48,7 @@ impl Settings {
     }
 }
 
-/// Headers may have secrets.
+/// Headers may contain secrets, so they are not printed.
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings")
@@ -67,10 +68,10 @@ impl std::fmt::Debug for Settings {
 pub struct OtlpError(pub(crate) String);
 
 impl OtlpError {
-    /// The code of all of them.
+    /// The error code of every telemetry error.
     pub const CODE: &str = "TFY0197";
 
-    /// The stable code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         OtlpError::CODE
     }

@@ -1,5 +1,5 @@
-//! Spans of `tracing` as OpenTelemetry knows them: each has a trace, a parent, fields and what was logged inside it. Those that are over are put in the queue of
-//! the exporter, if there is room.
+//! Converts spans of `tracing` to those of OpenTelemetry, with their trace, parent, fields and log
+//! lines. A span that ends is put in the exporter's queue, if there is room.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -20,16 +20,16 @@ use tracing_subscriber::registry::LookupSpan;
 use super::exporter::Queue;
 use super::sending::Counts;
 
-/// So many lines are kept with a span.
+/// The most log lines that are kept with a span.
 const MAX_NOTES: usize = 64;
 
-/// Sends spans to a collector, as a layer of a subscriber.
+/// A subscriber layer that sends spans to a collector.
 pub struct SpanLayer {
     queue: Arc<Queue>,
     counts: Arc<Counts>,
 }
 
-/// A span that is over.
+/// A finished span.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) trace: u128,
@@ -44,7 +44,7 @@ pub(super) struct Ended {
     pub(super) error: Option<String>,
 }
 
-/// What was logged inside a span.
+/// A log line inside a span.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) time: u64,
@@ -127,14 +127,14 @@ where
     }
 }
 
-/// The fields of a span or of a line, the message apart.
+/// The fields of a span or of a log line, separate from its message.
 #[derive(Default)]
 struct Fields {
     message: String,
     all: Vec<(&'static str, Value)>,
 }
 
-/// Makes a visitor of fields, for who cleans what passes.
+/// Creates a visitor for fields whose values are redacted.
 struct Gather;
 
 impl<'a> MakeVisitor<&'a mut Fields> for Gather {
@@ -148,14 +148,15 @@ impl<'a> MakeVisitor<&'a mut Fields> for Gather {
 struct Gathering<'a>(&'a mut Fields);
 
 impl Fields {
-    /// Reads fields without what the rules of this process take out.
+    /// Reads fields, redacted by the rules of this process.
     fn read(record: impl FnOnce(&mut dyn Visit)) -> Fields {
         let mut fields = Fields::default();
         record(&mut Redacted(Gather).make_visitor(&mut fields));
         fields
     }
 
-    /// The trace of a durable run is the run, so that its lives before and after a restart are one.
+    /// Returns the trace of a durable run, which is its UUID, so that the run is one trace across
+    /// restarts.
     fn run(&self) -> Option<u128> {
         let (_, id) = self.all.iter().find(|(name, _)| *name == "task_id")?;
         tiffany::Uuid::parse(id.as_str()?).map(|uuid| uuid.0)
@@ -191,13 +192,13 @@ impl Visit for Gathering<'_> {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the nanoseconds since 1970.
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Never 0, which means none.
+/// Returns a random number other than 0, which means "none".
 fn random() -> u64 {
     RandomState::new().hash_one(now()).max(1)
 }

@@ -1,10 +1,11 @@
-//! The address of a server, which may have a user and a password in it. Nothing that is shown of it has them.
+//! The address of a server, which may contain a user and a password. Its printed forms leave them
+//! out.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// The address of a server.
+/// The address of a server. Its credentials are not printed.
 ///
 /// ```
 /// use tiffany_daemon::sinks::Address;
@@ -18,23 +19,23 @@ use serde::Deserialize;
 pub struct Address(String);
 
 impl Address {
-    /// An address.
+    /// Creates an address from a URL.
     pub fn new(url: impl Into<String>) -> Address {
         Address(url.into())
     }
 
-    /// With all that is in it, for who connects.
+    /// Returns the whole URL, for connecting.
     pub(super) fn secret(&self) -> &str {
         &self.0
     }
 
-    /// Without user and password.
+    /// Returns the URL without user and password.
     pub(super) fn bare(&self) -> String {
         let (scheme, _, rest) = self.parts();
         format!("{scheme}{rest}")
     }
 
-    /// The user and the password, as they are before they are escaped. One word alone is a user.
+    /// Returns the user and the password, unescaped. A single word is a user.
     pub(super) fn credentials(&self) -> Option<(String, Option<String>)> {
         let user = self.parts().1?;
         Some(match user.split_once(':') {
@@ -43,19 +44,19 @@ impl Address {
         })
     }
 
-    /// What comes before the user, the user with the password, and the rest.
+    /// Splits the URL into the text before the user, the credentials, and the rest.
     fn parts(&self) -> (&str, Option<&str>, &str) {
         let from = self.0.find("://").map_or(0, |at| at + 3);
         let (scheme, rest) = self.0.split_at(from);
         let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        // A password may have a slash in it that somebody forgot to escape.
+        // The password may contain a slash that was not escaped.
         match rest[..host].rfind('@').or_else(|| rest.rfind('@')) {
             Some(at) => (scheme, Some(&rest[..at]), &rest[at + 1..]),
             None => (scheme, None, rest),
         }
     }
 
-    /// A text of somebody else, without what is secret here.
+    /// Returns a foreign text, such as a server's error, without the secrets of this address.
     pub fn hide(&self, text: &str) -> String {
         let mut text = text.replace(&self.0, &self.to_string());
         let Some(user) = self.parts().1 else { return text };
@@ -64,7 +65,7 @@ impl Address {
         for secret in [user, password, name] {
             secrets.extend([secret.to_owned(), decoded(secret)]);
         }
-        // The longest first: one may be part of another.
+        // The longest first: one secret may be part of another.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         for secret in secrets.iter().filter(|secret| secret.len() > 1) {
             text = text.replace(secret.as_str(), "…");
@@ -73,7 +74,7 @@ impl Address {
     }
 }
 
-/// What `%41` and the like stand for.
+/// Unescapes percent-encoding, such as `%41`.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -97,7 +98,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, user, rest) = self.parts();
         let user = if user.is_some() { "…@" } else { "" };
-        // A query may have a password too.
+        // The query may contain a password too.
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
         write!(f, "{scheme}{user}{rest}")
     }

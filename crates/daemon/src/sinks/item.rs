@@ -1,22 +1,23 @@
-//! What is given on: an event, or that some are gone. As JSON it is an event's own object, with the node and the epoch of its hub.
+//! An item to be forwarded: an event, or a number of lost events. Its JSON is the event's own
+//! object, with the node and the epoch of its hub.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tiffany::pal::{Activity, Told};
 
-/// Where events come from.
+/// The source of the events.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     pub(super) node: String,
     pub(super) epoch: u64,
 }
 
-/// One thing to give on.
+/// An item to be forwarded.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     Event(Arc<Activity>),
-    /// So many events before the next one are gone.
+    /// The number of events that were lost before the next one.
     Lost(u64),
 }
 
@@ -30,7 +31,7 @@ impl From<Told> for Item {
 }
 
 impl Item {
-    /// The run that it is of.
+    /// Returns the run of the event.
     pub(super) fn run(&self) -> Option<String> {
         match self {
             Item::Event(event) => Some(event.task_id.to_string()),
@@ -38,7 +39,7 @@ impl Item {
         }
     }
 
-    /// What it is about.
+    /// Returns the stage of the event.
     pub(super) fn stage(&self) -> &'static str {
         match self {
             Item::Event(event) => event.stage.name(),
@@ -46,7 +47,7 @@ impl Item {
         }
     }
 
-    /// Its number in its hub.
+    /// Returns the event's number in its hub.
     pub(super) fn seq(&self) -> Option<u64> {
         match self {
             Item::Event(event) => Some(event.seq),
@@ -64,7 +65,7 @@ impl Item {
         };
         if let Value::Object(fields) = &mut object {
             fields.insert("node".into(), origin.node.as_str().into());
-            // As text: many readers of JSON know no numbers of 64 bits.
+            // As text: many JSON parsers cannot represent 64-bit numbers.
             fields.insert("epoch".into(), format!("{:016x}", origin.epoch).into());
         }
         object.to_string()

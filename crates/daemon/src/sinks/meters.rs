@@ -1,4 +1,4 @@
-//! What a sink counts of itself, for those who read the metrics.
+//! Counters of a sink, for the metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,8 +1,9 @@
-//! The activity log, given on to servers of others: Redis Streams and NATS. Each sink is a task on the side threads that reads a subscription of the hub. No
-//! run waits for it. While its server is away it reads nothing, so what waits is what the hub keeps, and no more; what is lost meanwhile it counts, logs, and
-//! tells in the stream itself.
+//! Sinks, which forward the activity log to other servers: Redis Streams and NATS. Each sink is a
+//! task on the side threads that reads a subscription of the hub. No run waits for it. While its
+//! server is unavailable it reads nothing, so the hub's own limit bounds what waits; lost events
+//! are counted, logged, and reported in the stream itself.
 //!
-//! An event may come twice, after a connection that broke at the wrong moment: `epoch` and `seq` tell.
+//! An event may arrive twice after a broken connection: `epoch` and `seq` identify it.
 
 mod address;
 mod item;
@@ -27,7 +28,7 @@ use item::Origin;
 use meters::SinkMeters;
 use pump::{Outlet, pump};
 
-/// Where the activity log is given on to.
+/// The servers to which the activity log is forwarded.
 ///
 /// ```
 /// use tiffany_daemon::sinks::Settings;
@@ -39,47 +40,47 @@ use pump::{Outlet, pump};
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Settings {
-    /// To Redis Streams.
+    /// The settings of Redis Streams.
     pub redis: Option<RedisSettings>,
-    /// To NATS.
+    /// The settings of NATS.
     pub nats: Option<NatsSettings>,
 }
 
-/// Redis Streams: `STREAM` has the events of all runs, `STREAM:RUN` those of one.
+/// Settings of Redis Streams: `STREAM` has the events of all runs, `STREAM:RUN` those of one.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RedisSettings {
-    /// The server, as `redis://` or `rediss://`; user and password may be in it.
+    /// The server, as `redis://` or `rediss://`; it may contain a user and a password.
     pub url: Address,
-    /// What the streams are called.
+    /// The prefix of the streams' names.
     #[serde(default = "default_name")]
     pub stream: String,
     /// About how many events the stream of all runs keeps.
     #[serde(default = "default_keep")]
     pub keep: u64,
-    /// The same for the stream of one run.
+    /// About how many events the stream of one run keeps.
     #[serde(default = "default_keep_run")]
     pub keep_run: u64,
-    /// After how many seconds without an event the stream of a run is forgotten.
+    /// The number of seconds without an event after which the stream of a run expires.
     #[serde(default = "default_forget")]
     pub forget_run_seconds: u64,
-    /// Whether turns are told too.
+    /// Whether the turns of tasks are forwarded too.
     #[serde(default)]
     pub all: bool,
 }
 
-/// NATS: the subject of an event is `SUBJECT.NODE.RUN.STAGE`.
+/// Settings of NATS: the subject of an event is `SUBJECT.NODE.RUN.STAGE`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct NatsSettings {
-    /// The server, as `nats://` or `tls://`; user and password, or a token, may be in it.
+    /// The server, as `nats://` or `tls://`; it may contain a user and a password, or a token.
     pub url: Address,
-    /// What the subjects begin with.
+    /// The prefix of the subjects.
     #[serde(default = "default_name")]
     pub subject: String,
-    /// Whether turns are told too.
+    /// Whether the turns of tasks are forwarded too.
     #[serde(default)]
     pub all: bool,
 }
@@ -101,7 +102,7 @@ fn default_forget() -> u64 {
 }
 
 impl RedisSettings {
-    /// With everything else as it is by default.
+    /// Creates settings for a server, with defaults for the rest.
     pub fn new(url: Address) -> RedisSettings {
         RedisSettings {
             url,
@@ -115,7 +116,7 @@ impl RedisSettings {
 }
 
 impl NatsSettings {
-    /// With everything else as it is by default.
+    /// Creates settings for a server, with defaults for the rest.
     pub fn new(url: Address) -> NatsSettings {
         NatsSettings { url, subject: default_name(), all: false }
     }
@@ -124,7 +125,7 @@ impl NatsSettings {
 /// Why a sink cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "events cannot be given to {what}: {why} [TFY0196]; see the section `{section}` of the configuration"
+    "events cannot be forwarded to {what}: {why} [TFY0196]; see the section `{section}` of the configuration"
 )]
 pub struct SinkError {
     what: String,
@@ -133,22 +134,23 @@ pub struct SinkError {
 }
 
 impl SinkError {
-    /// The code of all of them.
+    /// The error code of every sink error.
     pub const CODE: &str = "TFY0196";
 
-    /// The stable code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         SinkError::CODE
     }
 }
 
-/// Sinks at work.
+/// The running sinks.
 pub struct Sinks {
     tasks: JoinSet<()>,
 }
 
 impl Sinks {
-    /// Starts all sinks that are wanted, for the activity of a runtime. `node` is what this machine is called.
+    /// Starts all configured sinks for the activity of a runtime. `node` is the name of this
+    /// machine.
     pub fn start(
         settings: &Settings,
         runtime: &RuntimeHandle,
@@ -187,7 +189,7 @@ impl Sinks {
     ) {
         let detail = if all { Detail::All } else { Detail::Notable };
         let hub = runtime.activity();
-        // What the log brought back before there was a sink is told too.
+        // Events from resuming the log, before the sinks started, are forwarded too.
         let events = hub.subscribe(Wanted::new().from(1).detail(detail));
         let origin = Origin { node: node.to_owned(), epoch: hub.epoch() };
         let meters = Arc::new(SinkMeters::new(O::KIND));
@@ -196,7 +198,7 @@ impl Sinks {
         self.tasks.spawn_on(pump(outlet, events, origin, meters), on);
     }
 
-    /// Waits until all is given on after the runtime is gone, but no longer than this.
+    /// Waits until all events are forwarded after the runtime has ended, but at most `patience`.
     pub async fn finish(mut self, patience: Duration) {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(patience, all).await.is_err() {

@@ -1,5 +1,6 @@
-//! NATS: each event is a message to `SUBJECT.NODE.RUN.STAGE`. What was sent counts as taken when a message that was sent after it, to ourselves, has come
-//! back: the server keeps the order of a connection.
+//! NATS: each event is a message to `SUBJECT.NODE.RUN.STAGE`. After each batch the sink sends a
+//! message to itself; once that arrives, the server has the batch, since it keeps the order of a
+//! connection.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::{NatsSettings, SinkError};
 
 pub(super) struct Nats {
     settings: NatsSettings,
-    /// The first words of all subjects.
+    /// The prefix of all subjects.
     prefix: String,
 }
 
@@ -21,7 +22,7 @@ pub(super) struct Connected {
     client: Client,
     inbox: String,
     echoes: Subscriber,
-    /// How often something was sent to ourselves.
+    /// The number of messages that the sink has sent to itself.
     sent: u64,
 }
 
@@ -36,7 +37,7 @@ impl Nats {
         address.map_err(|error| failed(error.to_string()))?;
         let words = settings.subject.split('.');
         if words.clone().any(|word| word.is_empty() || word != self::word(word)) {
-            return Err(failed(format!("`{}` is no subject", settings.subject)));
+            return Err(failed(format!("`{}` is not a subject", settings.subject)));
         }
         let node = if node.is_empty() { "node" } else { node };
         let prefix = format!("{}.{}", settings.subject, word(node));
@@ -49,7 +50,7 @@ impl Nats {
     }
 }
 
-/// A text as one word of a subject.
+/// Converts a text to one token of a subject.
 fn word(text: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_".contains(char);
     text.chars().map(|char| if is_plain(char) { char } else { '_' }).collect()
@@ -64,7 +65,7 @@ impl Outlet for Nats {
     }
 
     async fn connect(&self) -> Result<Connected, String> {
-        // Not in the address: that is logged by others.
+        // The credentials are not in the address, since the client library logs that.
         let options = match self.settings.url.credentials() {
             Some((user, Some(password))) => ConnectOptions::with_user_and_password(user, password),
             Some((token, None)) => ConnectOptions::with_token(token),
@@ -72,7 +73,8 @@ impl Outlet for Nats {
         };
         let options = options
             .name("tiffany")
-            // A connection that breaks is not mended behind our back: what was on its way would be lost unseen.
+            // The client library must not reconnect on its own: messages in flight would be lost
+            // unnoticed.
             .max_reconnects(1)
             .reconnect_delay_callback(|_| Duration::from_millis(10));
         let connected = options.connect(self.settings.url.bare()).await;
@@ -107,7 +109,7 @@ impl Outlet for Nats {
     }
 }
 
-/// Nobody else listens to a name that has this in it.
+/// A random number for a subject that no other client listens to.
 fn random() -> u128 {
     use std::hash::{BuildHasher, RandomState};
     let draw = || u128::from(RandomState::new().hash_one(0));
@@ -126,7 +128,7 @@ mod tests {
         for subject in ["", "a..b", "a b", "a.>", ".a"] {
             let settings = NatsSettings { subject: subject.into(), ..settings.clone() };
             let error = Nats::new(&settings, "x").err().unwrap().to_string();
-            assert!(error.contains("is no subject [TFY0196]"), "{error}");
+            assert!(error.contains("is not a subject [TFY0196]"), "{error}");
         }
     }
 }

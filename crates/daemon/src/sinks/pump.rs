@@ -1,4 +1,5 @@
-//! What all sinks do: read some events, give them on, and begin anew when the server is away. It knows nothing of any server.
+//! The loop that all sinks share: read events, forward them, and retry when the server is
+//! unavailable. It doesn't depend on the kind of server.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -12,26 +13,26 @@ use super::address::Address;
 use super::item::{Item, Origin};
 use super::meters::SinkMeters;
 
-/// So many events are given on at once.
+/// The most events that are forwarded at once.
 const HANDFUL: usize = 256;
-/// How long a server may take to take them, or to let somebody in.
+/// How long a server may take to accept events or a connection.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long is waited after a failure, at first and at most.
+/// How long to wait after a failure, at first and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// A kind of server.
 pub(super) trait Outlet: Send + Sync + 'static {
-    /// What it is called.
+    /// The name of this kind of server.
     const KIND: &'static str;
-    /// A connection to it.
+    /// An open connection.
     type Open: Send;
 
     fn address(&self) -> &Address;
 
     fn connect(&self) -> impl Future<Output = Result<Self::Open, String>> + Send;
 
-    /// Gives events on, in order. It is over when the server has them.
+    /// Forwards events in order, and returns once the server has them.
     fn send(
         &self,
         open: &mut Self::Open,
@@ -40,7 +41,7 @@ pub(super) trait Outlet: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), String>> + Send;
 }
 
-/// Gives all events on until there are no more.
+/// Forwards all events until the subscription ends.
 pub(super) async fn pump<O: Outlet>(
     outlet: O,
     mut events: Subscription,
@@ -57,7 +58,8 @@ pub(super) async fn pump<O: Outlet>(
         }
         state.note_lost(&items);
         let mut wait = FIRST_WAIT;
-        // These are kept until they are taken; what comes meanwhile waits in the hub, as much as it keeps.
+        // These events are kept until the server has them; later ones wait in the hub, within its
+        // limit.
         while let Err(why) = state.give(&items).await {
             state.failed(&why);
             if events.is_closed() && wait > FIRST_WAIT {
@@ -75,7 +77,7 @@ struct Line<O: Outlet> {
     origin: Origin,
     meters: Arc<SinkMeters>,
     open: Option<O::Open>,
-    /// Since when the server is away.
+    /// Since when the server has been unavailable.
     down: Option<Instant>,
 }
 
@@ -110,13 +112,13 @@ impl<O: Outlet> Line<O> {
     fn failed(&mut self, why: &str) {
         self.meters.failures.fetch_add(1, Ordering::Relaxed);
         self.meters.is_connected.store(false, Ordering::Relaxed);
-        // Once for each time that it is away.
+        // Logged once per outage.
         if self.down.is_none() {
             self.down = Some(Instant::now());
             let address = self.outlet.address();
             tracing::warn!(
                 target: "tiffany::sink", sink = O::KIND,
-                "events cannot be given to {address}: {}; it is tried again, and events are kept as long as there is room",
+                "events cannot be forwarded to {address}: {}; the daemon tries again, and keeps events while there is room",
                 address.hide(why),
             );
         }
@@ -130,7 +132,7 @@ impl<O: Outlet> Line<O> {
             let after = down.map(|since| format!(" again after {:.1?}", since.elapsed()));
             tracing::info!(
                 target: "tiffany::sink", sink = O::KIND,
-                "events are given to {address}{}", after.unwrap_or_default(),
+                "events are forwarded to {address}{}", after.unwrap_or_default(),
             );
         }
     }
@@ -139,7 +141,7 @@ impl<O: Outlet> Line<O> {
         self.meters.lost.fetch_add(events as u64, Ordering::Relaxed);
         tracing::warn!(
             target: "tiffany::sink", sink = O::KIND,
-            "{events} events or more were not given to {} before the end", self.outlet.address(),
+            "{events} events or more were not forwarded to {} before the end", self.outlet.address(),
         );
     }
 }

@@ -1,4 +1,5 @@
-//! Redis Streams: each event is an entry of the stream of all runs, and of its run's own. Old entries go by `MAXLEN ~`.
+//! Redis Streams: each event is an entry of the stream of all runs and of the stream of its own
+//! run. `MAXLEN ~` removes old entries.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +44,7 @@ impl Outlet for Redis {
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, String> {
-        // Who waits for it has a limit of its own.
+        // The caller has its own timeout.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let connected = self.client.get_multiplexed_async_connection_with_config(&config).await;
@@ -57,7 +58,7 @@ impl Outlet for Redis {
         origin: &Origin,
     ) -> Result<(), String> {
         let RedisSettings { stream, keep, keep_run, forget_run_seconds, .. } = &self.settings;
-        // All or nothing, so that what is given again after a failure does not stand between.
+        // A transaction, so that a retry doesn't leave a part of the batch twice in between.
         let mut pipe = redis::pipe();
         pipe.atomic();
         let mut runs = BTreeSet::new();

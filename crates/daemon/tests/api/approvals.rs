@@ -19,7 +19,7 @@ fn an_approval_is_that_of_the_run_which_is_named_whatever_that_is_called() {
     }
     assert_eq!(house.post("/api/v1/approvals/team%2Fa/approve", "").status, 200);
     house.wait_for("team%2Fa", "completed");
-    // This could be either, so it is neither.
+    // The name fits two questions, so it is refused.
     let both = house.post("/api/v1/approvals/shop%2F2/approve", "");
     assert_eq!(both.problem(), (400, "TFY0156".into()));
     assert_eq!(open(), 2);
@@ -38,7 +38,7 @@ fn who_is_wrong_about_a_question_keeps_nobody_from_listing_runs() {
             let house = &house;
             scope.spawn(move || assert_eq!(house.post(&path, "").problem().0, 404));
         }
-        // Those look again and again for what may come yet, one after the other: four seconds in all.
+        // Each of these polls for a question that may still come: four seconds in total.
         let begun = Instant::now();
         for _ in 0..5 {
             assert_eq!(house.get("/api/v1/runs").json()["total"], 1);

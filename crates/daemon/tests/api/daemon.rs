@@ -85,7 +85,7 @@ fn what_makes_no_sense_is_told_so() {
     let typo = house.post("/api/v1/runs", r#"{"function":"ecko"}"#).json();
     assert!(typo["title"].as_str().unwrap().ends_with("did you mean `echo`?"), "{typo}");
     assert!(typo["next"].as_str().unwrap().contains("GET /api/v1/status"), "{typo}");
-    // The client who sent it reads this, and so does the author of the function.
+    // The message has to help the client as well as the author of the function.
     let unfit = house.post("/api/v1/runs", r#"{"function":"fail","input":7}"#).json();
     assert!(
         unfit["next"].as_str().unwrap().starts_with("correct the input; if an older"),
@@ -108,14 +108,14 @@ fn every_route_is_in_the_document_and_does_what_it_says() {
         for (method, operation) in operations.as_object().unwrap() {
             routes += 1;
             if path == "/api/v1/events" {
-                // It has no end.
+                // The response has no end.
                 let mut line = house.connect();
                 send(&mut line, "GET", path, &[], "");
                 assert!(read_head(&mut line).starts_with("HTTP/1.1 200"));
                 continue;
             }
             let answer = house.ask(&method.to_uppercase(), &place, &[("connection", "close")], "");
-            // Whatever it says, the path and the method are known, and nothing breaks.
+            // The path and the method are recorded for every request, and nothing breaks.
             let known =
                 answer.status < 500 && answer.status != 405 && !answer.body.contains("TFY0162");
             assert!(known, "{method} {place}: {answer:?}");
@@ -157,7 +157,7 @@ fn the_daemon_ends_in_good_order_and_its_runs_go_on_in_the_next() {
         .map(|one| one["type"].as_str().unwrap())
         .collect();
     assert!(kinds.contains(&"ShutdownMarker"), "{kinds:?}");
-    // The step was done once.
+    // The step was executed once.
     let records = house.get("/api/v1/runs/w/records").json();
     let starts =
         records["records"].as_array().unwrap().iter().filter(|one| one["type"] == "EffectStart");
@@ -166,7 +166,7 @@ fn the_daemon_ends_in_good_order_and_its_runs_go_on_in_the_next() {
     house.wait_for("v", "completed");
 }
 
-/// A language whose functions are counted whenever they are listed.
+/// A language that counts how often its functions are listed.
 struct Counted(Arc<AtomicUsize>);
 
 impl Language for Counted {

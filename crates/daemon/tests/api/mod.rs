@@ -1,4 +1,4 @@
-//! What can be asked over HTTP, and what comes of it, a file for each theme.
+//! The HTTP API, a file for each topic.
 
 mod approvals;
 mod daemon;

@@ -35,7 +35,7 @@ fn records_come_as_a_page_as_lines_and_as_events_from_any_on() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap())
         .collect();
     assert_eq!(seqs, [2, 3]);
-    // As a browser goes on.
+    // The headers of a browser that reconnects.
     let again = [("accept", "text/event-stream"), ("last-event-id", "1")];
     let events = house.ask("GET", "/api/v1/runs/w/records", &again, "");
     assert!(events.body.starts_with("id: 2\n"), "{}", events.body);
@@ -69,7 +69,7 @@ fn a_long_value_is_read_by_its_hash() {
         house.get("/api/v1/runs/e/records?from=1&limit=1").json()["records"][0]["input"].clone();
     let hash = input["$blob"].as_str().unwrap();
     let path = format!("/api/v1/runs/e/blobs/{hash}");
-    // Blobs come to their files behind the log.
+    // Blobs reach their files after the log.
     let mut told = house.get(&path);
     for _ in 0..500 {
         if told.status == 200 {
@@ -105,7 +105,7 @@ fn what_was_acknowledged_is_in_the_records_that_are_read_next() {
         send(&mut line, "GET", &path, &[lines], "");
         let read = read_answer(&mut line).body;
         assert!(read.contains("\"RunStart\""), "{number}: {read:?}");
-        // A message is in what follows it, too.
+        // A message also occurs in the record that follows it.
         let message = format!("\"m-{number}\"");
         let body = format!("{{\"name\":\"other\",\"message\":{message}}}");
         send(&mut line, "POST", &format!("/api/v1/runs/w-{number}/messages"), &[], &body);

@@ -1,4 +1,4 @@
-//! What is done with runs: started, shown, changed, removed.
+//! Requests about runs: start, show, change, remove.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn a_run_is_started_once_however_often_it_is_asked_for() {
     assert_eq!(second.json()["uuid"], first.json()["uuid"]);
     assert_eq!(house.submit("wait", "w-1", "1").problem(), (409, "TFY0037".into()));
     assert_eq!(house.submit("echo", "w-1", "null").problem(), (409, "TFY0037".into()));
-    // By a key instead of an id, and by neither.
+    // With a key instead of an id, and with neither.
     let by_key = |input: &str| {
         let body = format!("{{\"function\":\"echo\",\"input\":{input}}}");
         house.ask("POST", "/api/v1/runs", &[("idempotency-key", "k1")], &body)
@@ -42,7 +42,7 @@ fn only_a_whole_name_changes_a_run() {
     let house = House::open(&dir);
     let run = house.submit("wait", "w", "null").json()["uuid"].as_str().unwrap().to_owned();
     let begins = &run[..8];
-    // One may look by the beginning of a UUID.
+    // Read-only requests accept a prefix of a UUID.
     assert_eq!(house.get(&format!("/api/v1/runs/{begins}")).json()["id"], "w");
     let path = |what: &str| format!("/api/v1/runs/{begins}{what}");
     assert_eq!(house.post(&path("/cancel"), "").problem(), (404, "TFY0041".into()));
@@ -112,7 +112,7 @@ fn a_second_cancel_ends_a_run_whose_cleanup_does_not_end() {
     let house = House::open(&dir);
     house.submit("cling", "c", "null");
     assert_eq!(house.post("/api/v1/runs/c/cancel", "").status, 204);
-    // Its cleanup has begun when it has spawned another task.
+    // Its cleanup has begun once it has spawned another task.
     let spawned = || {
         let records = house.get("/api/v1/runs/c/records?type=TaskSpawn").json();
         records["matched"].as_u64().unwrap()
@@ -139,7 +139,7 @@ fn those_who_wait_for_a_run_leave_the_loop_alone() {
     };
     let mut lines: Vec<_> = (0..8).map(|_| house.connect()).collect();
     for line in &mut lines {
-        // Not all at once: those who look at the same moment wake it once.
+        // Spread out in time: requests at the same moment would wake the run only once.
         std::thread::sleep(Duration::from_millis(7));
         send(line, "GET", "/api/v1/runs/w?wait=30", &[], "");
     }
@@ -159,7 +159,7 @@ fn those_who_wait_for_a_run_leave_the_loop_alone() {
     }
 }
 
-/// Whether any file of a directory has this.
+/// Whether any file of a directory contains the secret.
 fn is_anywhere(dir: &std::path::Path, secret: &str) -> bool {
     std::fs::read_dir(dir).unwrap().flatten().any(|entry| match entry.path() {
         path if path.is_dir() => is_anywhere(&path, secret),
@@ -244,7 +244,7 @@ fn a_damaged_run_that_is_over_is_listed_as_damaged() {
         states.sort();
         states
     };
-    // A small file is checked when it is listed, and a large one when its run is shown.
+    // A small file is checked when it is listed, a large one when its run is shown.
     let small = states().into_iter().find(|(run, _)| *run == runs[0]).unwrap();
     assert_eq!(small.1, "damaged");
     for run in &runs {

@@ -28,7 +28,7 @@ fn a_secret_is_taken_out_before_a_text_is_cut() {
     });
     // After the first list, later runs are listed from memory, where secrets are not redacted.
     house.get("/api/v1/runs");
-    // A message is shown up to its 300th letter, which is in the middle of the key.
+    // The message is cut after 300 letters, which is in the middle of the key.
     house.submit("fail", "f", &format!("\"{}sk-0123456789\"", "y".repeat(294)));
     let told = house.wait_for("f", "failed")["error"]["message"].as_str().unwrap().to_owned();
     assert!(told.ends_with("y[redac…") && !told.contains("sk-"), "{told}");
@@ -43,16 +43,16 @@ fn null_is_a_value_for_forks_and_for_steps_in_doubt() {
     let records = house.get("/api/v1/runs/w/records").json();
     let records = records["records"].as_array().unwrap();
     let at = &records.iter().find(|one| one["type"] == "EffectResult").unwrap()["seq"];
-    // It has another shape than the answer that was there: so it was not left out.
+    // The value has another shape than the recorded answer, so it was not ignored.
     let body = format!("{{\"at\":{at},\"id\":\"f\",\"value\":null}}");
     let refused = house.post("/api/v1/runs/w/forks", &body);
     assert_eq!(refused.status, 422, "{refused:?}");
-    // Such a step there is not, but it is not the value that is missed.
+    // The step doesn't exist, but the error must not say that the value is missing.
     let decided = house.post("/api/v1/doubts", r#"{"key":"x","done":null}"#);
     assert_eq!(decided.problem(), (422, "TFY0032".into()));
 }
 
-/// JSON that no program could read.
+/// Returns JSON that no program can read.
 fn unreadable() -> Vec<String> {
     let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     let mut unreadable: Vec<String> =
@@ -123,7 +123,8 @@ fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.into()).unwrap()
 }
 
-/// A program without a codec of its own, and a log that no process has, check what a codec made.
+/// Values that a codec has encoded are checked by a program without that codec, and by a log that
+/// no process owns.
 #[test]
 fn values_of_a_codec_are_checked_where_nobody_has_that_codec() {
     let dir = Dir::new();
@@ -152,7 +153,7 @@ fn values_of_a_codec_are_checked_where_nobody_has_that_codec() {
     assert_eq!(house.wait_for("w", "completed")["value"], json!({"$ref": "#/x"}));
 }
 
-/// The log names the user who forks through the socket, whatever form the request has.
+/// The log names the user who forks a run through the socket, whatever form the request has.
 #[test]
 fn a_fork_with_a_value_of_a_codec_names_its_user() {
     let dir = Dir::new();
@@ -179,7 +180,7 @@ fn a_fork_with_a_value_of_a_codec_names_its_user() {
     assert_eq!(by("coded"), by("plain"));
 }
 
-/// Names are checked by the runtime, so that every way to it refuses the same.
+/// The runtime checks names, so every interface to it refuses the same ones.
 #[test]
 fn names_that_nobody_could_read_are_refused_by_every_way() {
     let dir = Dir::new();
@@ -206,7 +207,7 @@ fn names_that_nobody_could_read_are_refused_by_every_way() {
     }
     drop(control);
     house.close();
-    // The same on a log that no process has.
+    // A log that no process owns refuses the names as well.
     let mut control = Control::open(&dir.0).unwrap();
     assert_eq!(control.send(run, "", &1).unwrap_err().code(), "TFY0032");
 }

@@ -1,5 +1,5 @@
-//! What the tests of the daemon share: one on a thread of its own, in a directory of its own and on a port that was free, and a small client that does
-//! only what it is told.
+//! Shared code of the daemon's tests: a daemon on its own thread, directory and free port, and a
+//! small client that sends exactly what it is told.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,10 +15,10 @@ use tiffany::durable::{Retry, external_promise, on_question, receive, step};
 use tiffany::{AgentTask, Builder, Runtime, RuntimeHandle, TaskContext, TaskError, TaskStatus};
 use tiffany_daemon::{Daemon, Limits};
 
-/// Nothing takes longer than this.
+/// The timeout of every operation.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// A directory that goes when it is dropped.
+/// A temporary directory, removed when dropped.
 pub(crate) struct Dir(pub(crate) PathBuf);
 
 impl Dir {
@@ -38,7 +38,7 @@ impl Drop for Dir {
     }
 }
 
-/// A task whose cleanup never ends: it starts another one of its kind, and another one.
+/// A task whose cleanup never ends: each cleanup starts another such task.
 struct Clings {
     spawns: bool,
 }
@@ -81,7 +81,7 @@ pub(crate) fn program() -> Builder {
         })
         .register("stare", |millis: u64| async move {
             tiffany::yield_now().await;
-            // What nobody should do: the loop is kept.
+            // A mistake on purpose: this blocks the loop.
             std::thread::sleep(Duration::from_millis(millis));
             Ok::<u64, TaskError>(millis)
         })
@@ -152,13 +152,13 @@ impl House {
         House { address, handle, wanted, thread: Some(thread) }
     }
 
-    /// Asks it to end.
+    /// Tells the daemon to end.
     pub(crate) fn end(&self) {
         self.wanted.store(false, Ordering::SeqCst);
         self.handle.nudge();
     }
 
-    /// Ends it. `true`: no step was cut off.
+    /// Ends the daemon. Returns `true` if no step was cut off.
     pub(crate) fn close(mut self) -> bool {
         self.end();
         self.thread.take().unwrap().join().unwrap()
@@ -219,7 +219,7 @@ impl Drop for House {
     }
 }
 
-/// Writes a request that keeps the line open.
+/// Writes a request that keeps the connection open.
 pub(crate) fn send(
     line: &mut TcpStream,
     method: &str,
@@ -244,7 +244,7 @@ pub(crate) fn send(
     line.write_all(format!("{text}\r\n{body}").as_bytes()).unwrap();
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -258,7 +258,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The status and the code of an error.
+    /// Returns the status and the error code.
     #[track_caller]
     pub(crate) fn problem(&self) -> (u16, String) {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
@@ -278,7 +278,7 @@ impl Answer {
     }
 }
 
-/// Reads the head of an answer, and no more.
+/// Reads the head of a response, and no more.
 pub(crate) fn read_head(line: &mut TcpStream) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -308,7 +308,7 @@ pub(crate) fn read_answer(line: &mut TcpStream) -> Answer {
     Answer { body: String::from_utf8(body).unwrap(), ..answer }
 }
 
-/// The next piece of a body that comes in pieces. `None`: it was the last one.
+/// Returns the next chunk of a chunked body, or `None` after the last one.
 pub(crate) fn read_chunk(line: &mut TcpStream) -> Option<Vec<u8>> {
     let mut size = String::new();
     let mut byte = [0];
@@ -323,7 +323,7 @@ pub(crate) fn read_chunk(line: &mut TcpStream) -> Option<Vec<u8>> {
     (size > 0).then_some(piece)
 }
 
-/// Reads a stream until something is in it.
+/// Reads a stream until it contains a text.
 pub(crate) fn read_until(line: &mut TcpStream, seen: &mut String, wanted: &str) {
     let begun = Instant::now();
     while !seen.contains(wanted) {

@@ -1,4 +1,5 @@
-//! The threat: telemetry that a collector cannot read, that is lost without a word while the collector is away, or that keeps a run waiting.
+//! The threat: telemetry is unreadable for a collector, is lost unnoticed while the collector is
+//! unavailable, or delays a run.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A collector that reads with OpenTelemetry's own messages.
+/// A collector that decodes requests with OpenTelemetry's own message types.
 struct Collector {
     port: u16,
     process: Child,
@@ -41,7 +42,7 @@ impl Collector {
         Collector { port, process, told }
     }
 
-    /// What comes next of a kind, as it was read.
+    /// Returns the next request to a path, decoded.
     fn next(&self, path: &str) -> Value {
         let begun = Instant::now();
         loop {
@@ -54,7 +55,7 @@ impl Collector {
         }
     }
 
-    /// All spans up to one of this name.
+    /// Returns all spans up to the one of this name.
     fn spans_up_to(&self, name: &str) -> Vec<Value> {
         let mut all: Vec<Value> = Vec::new();
         while !all.iter().any(|span| span["name"] == name) {
@@ -166,7 +167,7 @@ fn a_collector_that_is_away_for_a_while_gets_what_there_was_room_for_and_the_res
         let runtime = Runtime::new().unwrap();
         exporter.watch(&runtime.handle());
         let begun = Instant::now();
-        // More than the queue has room for.
+        // More spans than the queue has room for.
         for number in 0..12_000_u64 {
             drop(tracing::info_span!("work", number));
         }

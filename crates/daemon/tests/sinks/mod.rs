@@ -1,4 +1,5 @@
-//! The threat: a server that is away, slow or full slows runs, eats memory, or loses events without a word.
+//! The threat: a server that is unavailable, slow or full slows down runs, exhausts memory, or
+//! loses events unnoticed.
 
 mod nats;
 mod redis;

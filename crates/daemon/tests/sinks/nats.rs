@@ -20,12 +20,12 @@ fn settings(server: &Server) -> Settings {
     settings
 }
 
-/// Somebody who listens to everything, with subjects.
+/// A subscriber to all subjects.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<(String, Value)>>>);
 
 impl Heard {
-    /// Listens, from when this comes back.
+    /// Subscribes, and returns once the subscription is active.
     fn listen(&self, server: &Server, on: &tokio::runtime::Runtime) {
         let (url, heard) = (format!("127.0.0.1:{}", server.port), self.clone());
         let options =
@@ -91,7 +91,7 @@ fn a_server_that_is_killed_and_comes_back_is_told_the_rest() {
     watched.until("the end did not come", || {
         then.events().last().is_some_and(|event| event["stage"] == "Completed")
     });
-    // Those that were lost came before somebody could listen again, or were told.
+    // Lost events were either sent before the new subscription or reported as lost.
     let lost = then.events().iter().filter(|event| event["stage"] == "Lost").count();
     let told = watched.logged().matches("events were lost because").count();
     assert!(told > 0, "{}", watched.logged());
@@ -131,5 +131,5 @@ fn a_wrong_password_is_told_without_it() {
     watched.work(1);
     watched.until("it is not told", || watched.logged().contains("events cannot be given to"));
     watched.end();
-    assert!(watched.logged().contains("not given to nats://…@"), "{}", watched.logged());
+    assert!(watched.logged().contains("not forwarded to nats://…@"), "{}", watched.logged());
 }

@@ -41,7 +41,8 @@ fn events_arrive_in_order_in_the_stream_of_all_and_of_their_run() {
     watched.end();
     let all = events(&server, "tiffany");
     assert_eq!(check(&all), 0);
-    // Each run also tells that its root was spawned, that it is over, and that the run is.
+    // Each run also emits that its root was spawned, that the task finished, and that the run
+    // finished.
     let progress = all.iter().filter(|event| event["stage"] == "Progress");
     assert_eq!(progress.count(), 103);
     let run = all.last().unwrap()["task_id"].as_str().unwrap();
@@ -76,7 +77,7 @@ fn a_server_that_is_killed_and_comes_back_has_everything() {
     assert_eq!(all.last().unwrap()["message"], "", "{}", all.last().unwrap());
     let log = watched.logged();
     assert_eq!(log.matches("events cannot be given to redis://…@127.0.0.1").count(), 1, "{log}");
-    assert!(log.contains("events are given to redis://…@127.0.0.1"), "{log}");
+    assert!(log.contains("events are forwarded to redis://…@127.0.0.1"), "{log}");
     assert!(log.contains("again after"), "{log}");
 }
 
@@ -87,7 +88,7 @@ fn what_is_lost_while_it_is_away_is_told_and_nobody_waits() {
     watched.work(10);
     watched.until("nothing came", || watched.metric("tiffany_sink_events_total", "redis") >= 10.0);
     server.kill();
-    // Many more than the hub keeps.
+    // Many more events than the hub keeps.
     watched.work(20_000);
     server.run();
     watched
@@ -126,5 +127,5 @@ fn a_wrong_password_is_told_without_it() {
     watched.work(1);
     watched.until("it is not told", || watched.logged().contains("events cannot be given to"));
     watched.end();
-    assert!(watched.logged().contains("not given to redis://…@"), "{}", watched.logged());
+    assert!(watched.logged().contains("not forwarded to redis://…@"), "{}", watched.logged());
 }

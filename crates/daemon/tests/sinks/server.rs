@@ -1,4 +1,5 @@
-//! Real servers for one test each: on loopback, at a port that was free, in a directory of their own, and gone with the test.
+//! Real servers for one test each: on loopback, on a free port, in a directory of their own, and
+//! stopped with the test.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long anything may take.
+/// The timeout of every operation.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
@@ -48,7 +49,7 @@ impl Server {
         server
     }
 
-    /// Starts it, again if it was killed.
+    /// Starts the server, or restarts it after a kill.
     pub(crate) fn run(&mut self) {
         let mut command = (self.command)(self);
         let log = std::fs::File::create(self.dir.join("server.log")).unwrap();
@@ -62,7 +63,7 @@ impl Server {
         }
     }
 
-    /// Kills it, as a crash would.
+    /// Kills the server, as a crash would.
     pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().unwrap();
@@ -70,7 +71,7 @@ impl Server {
         }
     }
 
-    /// Stops it in the middle of whatever it does, or lets it go on.
+    /// Sends a signal, to stop the server at any moment or let it continue.
     pub(crate) fn signal(&self, signal: &str) {
         let pid = self.process.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
@@ -87,18 +88,19 @@ impl Drop for Server {
     }
 }
 
-/// A port that is free, and none of those that the system gives to clients: one of them that tries again and again to reach a server that is away would at last
-/// be given the server's own port, and be connected with itself.
+/// Returns a free port outside the range from which the system takes client ports. A client that
+/// keeps reconnecting to a stopped server could otherwise get the server's own port, and connect to
+/// itself.
 fn free_port(number: u32) -> u16 {
     let first = std::process::id().wrapping_mul(31).wrapping_add(number);
     let mut ports = (0..10_000).map(|step| 10_000 + (first.wrapping_add(step) % 20_000) as u16);
     ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port is free")
 }
 
-/// A password that must not be seen anywhere.
+/// A password that must not appear anywhere.
 pub(crate) const SECRET: &str = "s3cret-of-the-test";
 
-/// A program of the machine, or of the environment that `cargo xtask servers` makes beside the tests.
+/// Finds a program of the machine, or of the environment that `cargo xtask servers` creates.
 fn find(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let beside = test.ancestors().map(|dir| dir.join("python/servers/bin"));

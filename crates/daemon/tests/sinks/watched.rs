@@ -1,4 +1,4 @@
-//! A runtime that is driven on a thread of its own and does what it is told, with sinks that give its activity on.
+//! A runtime on its own thread that follows orders, with sinks that forward its activity.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,7 +13,7 @@ use tiffany_daemon::sinks::{Settings, Sinks};
 
 use super::server::{LIMIT, SECRET};
 
-/// What a runtime is told to do: so many events in a run.
+/// An order for the runtime: how many events a run emits.
 type Order = u64;
 
 pub(crate) struct Watched {
@@ -27,7 +27,7 @@ pub(crate) struct Watched {
     _logging: tracing::subscriber::DefaultGuard,
 }
 
-/// What was logged.
+/// The log output.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -42,7 +42,7 @@ impl Write for Log {
 }
 
 impl Watched {
-    /// With a hub that keeps so many events.
+    /// Creates a runtime whose hub keeps this many events.
     pub(crate) fn new(settings: &Settings, keeps: usize) -> Watched {
         let log = Log::default();
         let writer = log.clone();
@@ -56,7 +56,8 @@ impl Watched {
         let side = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .on_thread_start(move || {
-                // The servers' crates log too, and must not tell either. It is set for as long as the thread lives.
+                // The servers' client libraries log too, and must not disclose the password. The
+                // dispatcher stays set as long as the thread lives.
                 std::mem::forget(tracing::dispatcher::set_default(&for_side));
             })
             .enable_all()
@@ -94,7 +95,7 @@ impl Watched {
         }
     }
 
-    /// Lets a run tell so many events, and gives how long that took it.
+    /// Lets a run emit this many events, and returns how long that took.
     pub(crate) fn work(&self, events: u64) -> Duration {
         self.orders.as_ref().unwrap().send(events).unwrap();
         self.done.recv_timeout(LIMIT).unwrap()
@@ -105,7 +106,7 @@ impl Watched {
         metrics.value(name, &[("sink", sink)]).unwrap_or_else(|| panic!("no {name}\n{metrics}"))
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     pub(crate) fn until(&self, what: &str, is_so: impl Fn() -> bool) {
         let begun = Instant::now();
         while !is_so() {
@@ -118,7 +119,7 @@ impl Watched {
         String::from_utf8(self.log.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// Ends the runtime, and lets the sinks give on what is left.
+    /// Ends the runtime, and lets the sinks forward what is left.
     pub(crate) fn end(&mut self) {
         self.orders = None;
         self.thread.take().unwrap().join().unwrap();
@@ -127,7 +128,8 @@ impl Watched {
     }
 }
 
-/// Looks at all events that came: in order, without a gap but where one is told; what came twice came twice in a row. Gives how many were told to be lost.
+/// Checks all received events: they are in order, without a gap unless one is reported, and
+/// repeated events repeat in a row. Returns the number of events that were reported as lost.
 pub(crate) fn check(events: &[Value]) -> u64 {
     let (mut next, mut lost, mut seen) = (1, 0, BTreeMap::new());
     for event in events {

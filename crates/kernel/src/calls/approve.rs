@@ -18,7 +18,8 @@ impl Run {
         let deadline = match deadline.transpose() {
             Ok(deadline) => deadline,
             Err(timeout) => {
-                let message = format!("a timeout of {timeout:?} ends past the end of time");
+                let message =
+                    format!("a timeout of {timeout:?} ends after the last possible moment");
                 return Answer::error(ErrorKind::BadDuration, message);
             }
         };
@@ -52,7 +53,7 @@ impl Run {
     pub(crate) fn unanswered(&mut self, slot: u32, call: CallId) {
         self.record(slot, |run| RecordKind::Woken(run.call_ref(slot, call)));
         self.stop_asking(slot, call, None);
-        let mut error = TaskError::new(ErrorKind::ApprovalTimedOut, "nobody answered in time");
+        let mut error = TaskError::new(ErrorKind::ApprovalTimedOut, "no person answered in time");
         let waits = self.tasks[slot as usize].calls().into_iter().flat_map(Calls::waits);
         let at = { waits }.find(|(waiting, ..)| *waiting == call).map(|(.., at)| at);
         if let Some(at) = at {

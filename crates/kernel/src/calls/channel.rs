@@ -16,7 +16,7 @@ use crate::waiters::{Place, WaitList, Waiter};
 /// A queue of messages between tasks.
 pub(crate) struct Channel {
     pub(crate) id: u64,
-    /// The name of its messages, if they come from outside the run.
+    /// The name under which messages arrive from outside; `None` for a channel between tasks.
     pub(crate) name: Option<Rc<str>>,
     capacity: usize,
     /// Messages that were delivered but not taken, by the position at which they had left.
@@ -105,7 +105,7 @@ impl Run {
         }
     }
 
-    /// The messages from outside that no task has received, in no particular order.
+    /// Returns the messages from outside that no task has received, in no particular order.
     pub fn unread(&self) -> impl Iterator<Item = &Value> {
         self.rare.inboxes.values().flat_map(|inbox| {
             let entry = &self.rare.channels[inbox.slot as usize];
@@ -113,7 +113,7 @@ impl Run {
         })
     }
 
-    /// How many messages from outside no task has received.
+    /// Returns the number of messages from outside that no task has received.
     pub fn unread_count(&self) -> usize {
         debug_assert_eq!(self.rare.unread, self.unread().count());
         self.rare.unread

@@ -1,5 +1,5 @@
-//! ContinueAs: the run starts again, from its function with another input. The host does that; this
-//! file checks whether the run may, and hands over its unread messages.
+//! ContinueAs: the run starts again, from its function with another input. The host restarts it;
+//! this file checks whether the run may restart, and hands over its unread messages.
 
 use std::rc::Rc;
 
@@ -24,11 +24,13 @@ impl Run {
         let refused = |why: String| Err(TaskError::new(ErrorKind::CannotContinue, why));
         let root = self.root();
         if self.mode != Mode::Durable {
-            return refused("a run that is not durable was to begin anew".into());
+            return refused("`continue_as` was called in a run that is not durable".into());
         }
         if me != root.slot {
             let tid = self.tasks[me as usize].tid;
-            return refused(format!("task {tid} is not the root, and only that can begin anew"));
+            return refused(format!(
+                "task {tid} is not the root, and only the root can call `continue_as`"
+            ));
         }
         if self.tasks[me as usize].marks.has(Mark::Unwinding) {
             return refused("the root is being cancelled".into());
@@ -37,7 +39,7 @@ impl Run {
             let lives = |info: &&TaskInfo| info.label.tid != root.tid && !info.state.is_terminal();
             let others = self.tasks();
             let label = others.iter().find(lives).map(|info| info.label.to_string());
-            return refused(format!("{} is not over", label.unwrap_or_default()));
+            return refused(format!("{} is not finished", label.unwrap_or_default()));
         }
         self.hope.effects += 1;
         self.order(Order::Continue(self.call_ref(me, id), input));

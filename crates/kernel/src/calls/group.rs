@@ -1,4 +1,5 @@
-//! Groups: tasks that end together. A failed member cancels the others, and so does dropping the group.
+//! Groups: tasks that end together. A failed member cancels the others, and so does dropping the
+//! group.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +39,7 @@ impl Group {
         self.id
     }
 
-    /// A failure that was not delivered to any task.
+    /// Returns a failure that was not delivered to any task.
     pub(crate) fn untold(&self) -> Option<&TaskError> {
         self.failure.as_ref().filter(|_| !self.told).map(|(_, error)| error)
     }

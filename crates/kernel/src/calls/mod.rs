@@ -107,9 +107,10 @@ impl Run {
             SystemCall::Show(shown) => self.show(me, shown),
             SystemCall::Approve(asking) => self.approve(me, id, *asking),
             SystemCall::Charge(cost) => self.charge(cost),
-            SystemCall::Custom(name, _) => {
-                Answer::error(ErrorKind::Unanswered, format!("nobody answers the call `{name}`"))
-            }
+            SystemCall::Custom(name, _) => Answer::error(
+                ErrorKind::Unanswered,
+                format!("no handler answers the call `{name}`"),
+            ),
         }
     }
 }

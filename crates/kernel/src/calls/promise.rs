@@ -71,7 +71,7 @@ impl Run {
         Answer::Later(Wait::Commit { promise: promise.slot })
     }
 
-    /// The reply to a call whose promise is durable now.
+    /// Returns the reply to a call whose promise is now durable.
     pub(crate) fn committed(&mut self, promise: u32) -> Reply {
         let entry = &self.promises[promise as usize];
         let uuid = entry.uuid.expect("only external promises wait for the log");

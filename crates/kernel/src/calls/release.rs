@@ -142,7 +142,7 @@ impl Run {
         }
     }
 
-    /// Undoes what a call registered, or gives back the reply it got.
+    /// Undoes what a call registered, or returns the content of its reply.
     fn withdraw(&mut self, slot: u32, id: CallId, what: Pending) {
         let wait = match what {
             Pending::Waiting(wait) => wait,
@@ -204,7 +204,7 @@ impl Run {
         }
     }
 
-    /// Returns what was in a reply that was not taken to where it came from.
+    /// Returns the content of a reply that was not taken to its source.
     fn give_back(&mut self, reply: Reply) {
         match reply {
             Reply::Message(message) => self.return_message(message),
@@ -219,8 +219,8 @@ impl Run {
         }
     }
 
-    /// Removes a new object whose maker never learned of it. Numbers are unique over all kinds of
-    /// objects.
+    /// Removes a new object whose creator never received its number. Numbers are unique over all
+    /// kinds of objects.
     fn discard(&mut self, object: ObjectRef) {
         if self.find_promise(object).is_ok() {
             self.release(Release::Future(object));

@@ -15,13 +15,13 @@ use crate::waiters::{WaitList, Waiter};
 pub(crate) struct Semaphore {
     pub(crate) id: u64,
     pub(crate) lock: Lock,
-    /// How many permits there are in all. The number is fixed.
+    /// The total number of permits, which is fixed.
     pub(crate) total: usize,
-    /// How many are free.
+    /// The number of free permits.
     pub(crate) permits: usize,
     /// The task that took permits last, for reports. A permit may have moved to another task since.
     pub(crate) taken: Option<Taken>,
-    /// A waiter's item is the number of permits it wants.
+    /// The waiting calls. A waiter's item is the number of permits that it wants.
     pub(crate) waiters: WaitList,
 }
 

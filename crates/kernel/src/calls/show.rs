@@ -1,4 +1,5 @@
-//! Show: something that a task shows to watchers. It changes nothing in the run.
+//! Show: passes progress, log lines, output or stages of a task to watchers. It changes nothing in
+//! the run.
 
 use crate::call::Reply;
 use crate::calls::Answer;

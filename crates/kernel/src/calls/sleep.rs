@@ -17,7 +17,8 @@ impl Run {
             // A sleep of zero length also waits until the timers are checked.
             Some(deadline) => self.arm_sleep(me, id, deadline),
             None => {
-                let message = format!("a sleep of {duration:?} ends past the end of time");
+                let message =
+                    format!("a sleep of {duration:?} ends after the last possible moment");
                 Answer::error(ErrorKind::BadDuration, message)
             }
         }

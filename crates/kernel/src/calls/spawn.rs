@@ -37,8 +37,8 @@ impl Run {
         Answer::Now(Reply::Task(self.task_ref(child)))
     }
 
-    /// An error if the run has reached its limit of tasks. Spawns, handlers and the environment all
-    /// add tasks.
+    /// Returns an error if the run has reached its limit of tasks. Spawns, handlers and the
+    /// environment all add tasks.
     #[inline]
     pub(crate) fn room_for_task(&self) -> Result<(), TaskError> {
         match self.rare.limits.max_tasks {

@@ -27,7 +27,7 @@ enum SetKind {
     Race,
 }
 
-/// One item, and its place in the list of waiters (none if the item is finished).
+/// One item, and its place in the list of waiters (`NONE` if the item is finished).
 #[derive(Clone, Copy)]
 pub(crate) struct Item {
     pub(crate) on: Found,
@@ -248,7 +248,8 @@ impl Run {
         }
     }
 
-    /// The position of an item in the order in which tasks and promises ended, if it has ended.
+    /// Returns the position of an item in the order in which tasks and promises ended, if it has
+    /// ended.
     fn ended(&self, on: Found) -> Option<u64> {
         self.outcome(on).map(|(_, ended)| ended)
     }
@@ -257,7 +258,7 @@ impl Run {
         self.outcome(on).is_some_and(|(outcome, _)| outcome.is_failure())
     }
 
-    /// The result of an item that has ended.
+    /// Returns the result of an item that has ended.
     fn result(&mut self, on: Found, claim: Claim) -> Result<Value, TaskError> {
         match on {
             Found::Task(slot) => {
@@ -304,7 +305,7 @@ impl Run {
         }
     }
 
-    /// The reply to a Gather whose items have all ended.
+    /// Returns the reply to a Gather whose items have all ended.
     fn collect(&mut self, me: u32, items: &[Found], mode: GatherMode, claim: Claim) -> Reply {
         self.merge_logs(me, items);
         match mode {

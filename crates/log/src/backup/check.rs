@@ -1,4 +1,4 @@
-//! Reading a backup through: every line and every blob that its manifest names.
+//! Verifies a backup: every line, and every blob that the manifest names.
 
 use std::path::Path;
 
@@ -13,25 +13,25 @@ use super::manifest::{End, Kept, Manifest};
 use super::pace::Pace;
 use tiffany_kernel::Uuid;
 
-/// A backup that is whole.
+/// The contents of a complete backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checked {
-    /// When it was begun, RFC 3339.
+    /// When the backup began, as RFC 3339.
     pub taken: String,
-    /// The runs in it, removed ones not counted.
+    /// The number of runs in it, not counting removed ones.
     pub runs: u64,
-    /// Their records.
+    /// The number of records in these runs.
     pub records: u64,
-    /// The blobs in it.
+    /// The number of blobs in it.
     pub blobs: u64,
-    /// The bytes of all run files in it.
+    /// The size of all run files in it, in bytes.
     pub bytes: u64,
-    /// Runs that were not whole in the log when the backup was taken.
+    /// The number of runs that were damaged in the log when the backup was taken.
     pub damaged: u64,
 }
 
-/// Reads a backup through. It is an error if anything is not as the manifest says.
+/// Reads the whole backup. Fails if anything differs from what the manifest says.
 pub fn check(disk: &dyn Disk, from: &Path) -> Result<Checked, BackupError> {
     let none = || BackupError::NoBackup(from.into());
     let manifest = Manifest::load(disk, from)?.ok_or_else(none)?;
@@ -57,7 +57,7 @@ pub(super) fn check_all(
     for hash in manifest.blobs() {
         match read_whole_blob(disk, &shelf.blob_file(hash), hash) {
             Ok(_) => checked.blobs += 1,
-            // It was missing when the backup was taken, which the manifest says.
+            // The blob was already missing when the backup was taken, as the manifest says.
             Err(_) if is_excused(manifest, hash) => {}
             Err(error) => return Err(error),
         }
@@ -65,13 +65,13 @@ pub(super) fn check_all(
     Ok(checked)
 }
 
-/// Whether all runs that name a blob are known to be damaged.
+/// Returns whether all runs that reference a blob are known to be damaged.
 pub(super) fn is_excused(manifest: &Manifest, hash: BlobHash) -> bool {
     let mut naming = manifest.runs.values().filter(|kept| kept.blobs.contains(&hash));
     naming.all(|kept| kept.damaged.is_some())
 }
 
-/// Checks all lines of a run that are to be in a file.
+/// Checks that the file holds all the lines of a run that the manifest lists.
 pub(super) fn check_run(
     disk: &dyn Disk,
     path: &Path,
@@ -97,7 +97,7 @@ pub(super) fn check_run(
     }
 }
 
-/// Reads a blob that must have this hash.
+/// Reads a blob and checks its hash.
 pub(super) fn read_whole_blob(
     disk: &dyn Disk,
     path: &Path,

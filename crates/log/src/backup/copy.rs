@@ -1,4 +1,4 @@
-//! The lines of a run on their way from one file to another: each is checked before it is written.
+//! Copies the lines of a run from one file to another, and checks each line before it is written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,33 +14,33 @@ use super::super::read::{Broken, Checker, Flaw, LogLine, Payload};
 use super::manifest::End;
 use super::pace::Pace;
 
-/// How much is read at once.
+/// The number of bytes per read.
 const CHUNK: usize = 1 << 18;
 
-/// The lines of a run: which ones, and where they are.
+/// A range of a run's lines, and the file that contains them.
 pub(super) struct Lines<'a> {
     pub run: Uuid,
     pub(super) generation: u32,
-    /// Those after this...
+    /// The end of the line before the first one.
     pub(super) from: End,
-    /// ...up to this.
+    /// The end of the last line.
     pub(super) to: End,
     pub(super) file: &'a dyn DiskFile,
     pub(super) path: &'a Path,
 }
 
-/// What became of lines.
+/// The result of checking lines.
 pub(super) struct Passed {
-    /// Where the good ones end.
+    /// The end of the last good line.
     pub(super) end: End,
-    /// The blobs they name.
+    /// The blobs that the good lines reference.
     pub blobs: BTreeSet<BlobHash>,
-    /// What is wrong behind them, if anything is.
+    /// What is wrong after the last good line, if anything.
     pub(super) broken: Option<Broken>,
 }
 
 impl Lines<'_> {
-    /// Checks each line, and hands the good ones on: `(bytes, place in the file)`.
+    /// Checks each line, and passes good ones to `good` as `(bytes, offset in the file)`.
     pub(super) fn pass(
         &self,
         pace: &mut Pace<'_>,
@@ -56,7 +56,7 @@ impl Lines<'_> {
         let mut end = self.from;
         let mut blobs = BTreeSet::new();
         let mut buffer = vec![0; CHUNK];
-        // So many bytes of the buffer are there; those before were handed on.
+        // The number of bytes in the buffer; those before them were passed on.
         let mut filled = 0;
         loop {
             let place = end.len + filled as u64;
@@ -84,7 +84,7 @@ impl Lines<'_> {
                 return Ok(Passed { end, blobs, broken });
             }
             if count == 0 {
-                // A line is longer than the buffer, or this is the end.
+                // The line is longer than the buffer, or the range ends here.
                 if filled == buffer.len() && end.len + (filled as u64) < self.to.len {
                     buffer.resize(filled * 2, 0);
                     continue;
@@ -98,7 +98,7 @@ impl Lines<'_> {
     }
 }
 
-/// How many bytes are good lines, and what is wrong with the next one.
+/// Returns the number of bytes in good lines, and what is wrong with the line after them.
 fn check(
     checker: &mut Checker,
     bytes: &[u8],

@@ -1,56 +1,57 @@
-//! Why a backup could not be taken, checked or restored. What goes wrong with the log itself has errors of its own.
+//! Errors of taking, checking and restoring a backup. Failures of the log itself have errors of
+//! their own.
 
 use std::path::PathBuf;
 
 use super::super::error::LogError;
 
-/// Why there is no backup, or no log of it.
+/// A failure to take, check or restore a backup.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// There is no backup that came to its end.
-    #[error("there is no whole backup in {} [TFY0087]; check the directory, or take a backup to it first", .0.display())]
+    /// The directory has no complete backup.
+    #[error("there is no complete backup in {} [TFY0087]; check the directory, or take a backup to it first", .0.display())]
     NoBackup(PathBuf),
-    /// A backup is not what was written.
-    #[error("the backup is damaged: {what} of {} [TFY0088]; use another backup, or take a whole one to another directory", .path.display())]
+    /// The backup is damaged.
+    #[error("the backup is damaged: {what} of {} [TFY0088]; use another backup, or take a full one to another directory", .path.display())]
     Damaged {
-        /// The file.
+        /// The damaged file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
     },
-    /// The directory has the backup of another log.
+    /// The directory contains the backup of another log.
     #[error("{} has the backup of another log [TFY0089]; give every log a directory of its own", .0.display())]
     OtherLog(PathBuf),
-    /// A directory has something in it that would be lost.
-    #[error("{} is not empty: it has {found} [TFY0090]; use another directory; a restore takes `--force` if a log that is there can go", .dir.display())]
+    /// The directory is not empty, and its contents would be lost.
+    #[error("{} is not empty: it has {found} [TFY0090]; use another directory; to replace a log that is there, restore with `--force`", .dir.display())]
     NotEmpty {
         /// The directory.
         dir: PathBuf,
-        /// Something that is in it.
+        /// A file that is in it.
         found: String,
     },
-    /// A backup was to be put into the log that it is of.
-    #[error("{} is inside of {}, the log that is to be copied [TFY0090]; use a directory beside it, or on another disk", .dest.display(), .root.display())]
+    /// The backup directory is inside the log.
+    #[error("{} is inside {}, the log to be copied [TFY0090]; use a directory beside it, or on another disk", .dest.display(), .root.display())]
     Inside {
         /// The directory for the backup.
         dest: PathBuf,
         /// The log.
         root: PathBuf,
     },
-    /// Runs were replaced or removed faster than they could be copied.
+    /// Runs were replaced or removed faster than they could be copied. The number is how many.
     #[error(
-        "the log changed faster than it could be copied: {0} runs were replaced meanwhile [TFY0121]; copy at a higher rate, or when less is going on"
+        "the log changed faster than it could be copied: {0} runs were replaced meanwhile [TFY0121]; copy at a higher rate, or when the load is lower"
     )]
     Restless(usize),
-    /// It was stopped in the middle.
-    #[error("the {what} did not come to its end: {cause} [TFY0122]; {next}")]
+    /// The backup or restore was interrupted.
+    #[error("the {what} did not finish: {cause} [TFY0122]; {next}")]
     Stopped {
-        /// A backup or a restore.
+        /// `backup` or `restore`.
         what: &'static str,
-        /// What stopped it, in words.
+        /// The reason, as text.
         cause: String,
-        /// What to do.
+        /// The next step for the user.
         next: &'static str,
     },
     /// The log, or a directory, could not be used.
@@ -59,10 +60,10 @@ pub enum BackupError {
 }
 
 impl BackupError {
-    /// All codes of its own, in order.
+    /// All codes of this type, in order.
     pub const CODES: &[&str] = &["TFY0087", "TFY0088", "TFY0089", "TFY0090", "TFY0121", "TFY0122"];
 
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             BackupError::NoBackup(_) => "TFY0087",
@@ -75,33 +76,33 @@ impl BackupError {
         }
     }
 
-    /// A failure to write a backup.
+    /// Makes the error for a failure to write a backup.
     pub(super) fn backup(error: &LogError) -> BackupError {
-        let next = "mend the cause and take it again: the backup before it is as it was";
+        let next = "fix the cause and take the backup again: the previous backup is unchanged";
         BackupError::Stopped { what: "backup", cause: words(error), next }
     }
 
-    /// A failure to write a log that is restored.
+    /// Makes the error for a failure to write the restored log.
     pub(super) fn restore(error: &LogError) -> BackupError {
-        let next = "mend the cause and restore again: the backup is as it was, and so is a log that was there";
+        let next = "fix the cause and restore again: the backup is unchanged, and so is a log that existed before";
         BackupError::Stopped { what: "restore", cause: words(error), next }
     }
 
-    /// A failure to put back what was there.
+    /// Makes the error for a failure to put the previous log back.
     pub(super) fn half(error: &LogError) -> BackupError {
         let next =
-            "mend the cause and restore again: first of all that puts back a log that was there";
+            "fix the cause and restore again: that first puts back a log that existed before";
         BackupError::Stopped { what: "restore", cause: words(error), next }
     }
 
-    /// A failure to remove the log that was there before.
+    /// Makes the error for a failure to remove the log that was replaced.
     pub(super) fn leftovers(error: &LogError) -> BackupError {
         let next = "the restored log is in its place; remove `commit.replaced` and `wal.replaced` beside it";
         BackupError::Stopped { what: "restore", cause: words(error), next }
     }
 }
 
-/// An error without its code and its next step.
+/// Returns the text of an error without its code and next step.
 fn words(error: &LogError) -> String {
     let text = error.to_string();
     let mark = format!(" [{}]", error.code());

@@ -1,5 +1,5 @@
-//! The manifest: what belongs to a backup. Lines of JSON, the first about all of it, one for each run, and a checksum
-//! of all of that as the last.
+//! The manifest lists the contents of a backup as lines of JSON: one for the whole backup, one for
+//! each run, and a last one with the checksum of all others.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::error::BackupError;
 
 const VERSION: u32 = 1;
 
-/// The first line.
+/// The first line of a manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Head {
     tiffany_backup: u32,
@@ -24,7 +24,8 @@ struct Head {
     runs: usize,
 }
 
-/// A run's line. Where a run ends stands with the run; `part` is there if not all of that could be copied.
+/// The line of a run. `run`, `state` and `gen` tell how the log has it; `part` is present if not
+/// all of it could be copied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct RunLine {
     run: String,
@@ -61,7 +62,7 @@ struct Foot {
     crc: String,
 }
 
-/// Where lines of a run end.
+/// A position after a line of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) len: u64,
@@ -87,33 +88,33 @@ impl End {
 /// A run in a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// Where it stood in its log.
+    /// The state of the run in its log.
     pub(super) entry: RunEntry,
-    /// How much of it is there: all, unless it is damaged.
+    /// How much of the run the backup has: all of it, unless it is damaged.
     pub(super) end: End,
-    /// The blobs that its lines name, in order.
+    /// The blobs that its lines reference, in order.
     pub blobs: Vec<BlobHash>,
-    /// Why not all is there.
+    /// The reason why it is incomplete, if it is.
     pub(super) damaged: Option<String>,
 }
 
-/// What belongs to a backup.
+/// The contents of a backup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Manifest {
-    /// Which log it is of.
+    /// The salt of the log, which identifies it.
     pub(super) salt: u32,
-    /// When it began, RFC 3339.
+    /// When the backup began, as RFC 3339.
     pub(super) taken: String,
     pub(super) runs: BTreeMap<Uuid, Kept>,
 }
 
 impl Manifest {
-    /// All blobs that belong to it, each once, in order.
+    /// Returns all blobs in the backup, without duplicates and in order.
     pub(crate) fn blobs(&self) -> std::collections::BTreeSet<BlobHash> {
         self.runs.values().flat_map(|kept| kept.blobs.iter().copied()).collect()
     }
 
-    /// Reads the one of a backup; `None` if there is none.
+    /// Reads the manifest of a backup; `None` if there is none.
     pub(super) fn load(disk: &dyn Disk, root: &Path) -> Result<Option<Manifest>, BackupError> {
         let path = root.join("manifest");
         let file = match disk.open(&path, OpenMode::Read) {
@@ -133,7 +134,7 @@ impl Manifest {
         }
     }
 
-    /// Gives it the place of the one before it.
+    /// Replaces the manifest of the backup at `root` atomically.
     pub(super) fn store(&self, disk: &dyn Disk, root: &Path) -> Result<(), LogError> {
         let (path, new) = (root.join("manifest"), root.join("manifest.new"));
         let file = disk.open(&new, OpenMode::Create).doing("make", &new)?;
@@ -189,7 +190,7 @@ impl Manifest {
     }
 }
 
-/// What is wrong with a manifest: it is newer, or this line of it is bad.
+/// What is wrong with a manifest: its version is newer, or a line is bad.
 enum Flaw {
     Newer(u32),
     Bad(usize),
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_as_it_was_written() {
+    fn a_manifest_round_trips() {
         let text = sample().encode();
         assert_eq!(Manifest::parse(&text).ok(), Some(sample()));
         let text = String::from_utf8(text).unwrap();
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn any_byte_that_is_changed_or_missing_is_noticed() {
+    fn every_changed_or_missing_byte_is_noticed() {
         let text = sample().encode();
         for at in 0..text.len() {
             assert!(Manifest::parse(&text[..at]).is_err(), "cut at {at}");
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_one_is_refused_as_such() {
+    fn a_newer_version_is_reported_as_such() {
         let text = String::from_utf8(sample().encode()).unwrap();
         let newer = text.replacen("\"tiffany_backup\":1", "\"tiffany_backup\":2", 1);
         assert!(matches!(Manifest::parse(newer.as_bytes()), Err(Flaw::Newer(2))));

@@ -1,20 +1,22 @@
-//! Backups of a log while it is in use: [`take`] copies what is durable at one moment to another directory,
-//! [`restore`] makes a log of it again, and [`check`] reads a backup through. It goes through [`Disk`] like the log
-//! itself, reads the log by way of [`View`](crate::view::View), and knows nothing of runtimes.
+//! Backups of a log while it is in use: [`take`] copies what is durable at one moment to another
+//! directory, [`restore`] makes a log from a backup, and [`check`] verifies a backup. All three
+//! access files through [`Disk`], as the log does, and read the log through
+//! [`View`](crate::view::View). They know nothing of runtimes.
 //!
 //! A backup is a directory:
 //!
 //! ```text
 //! DEST/
-//!   lock                       who is at work on it
-//!   manifest                   what belongs to the last backup that came to its end
+//!   lock                       the process that works on the backup
+//!   manifest                   the contents of the last complete backup
 //!   runs/<uuid>.<gen>.wal      the lines of a run, in one generation
-//!   blobs/<sha256>             the blobs they name
+//!   blobs/<sha256>             the blobs that these lines reference
 //! ```
 //!
-//! Only what the manifest names counts. A backup adds to files behind what the manifest counts on, or makes new ones;
-//! then it writes a new manifest, syncs it, and gives it the name of the old one; and only then does it remove what
-//! the new one has no use for. So there is the old backup or the new one at every moment.
+//! Only what the manifest lists belongs to the backup. A new backup appends to files beyond the
+//! lengths in the manifest, or makes new files. It then writes and syncs a new manifest, renames it
+//! over the old one, and removes the files that the new manifest doesn't list. At every moment,
+//! either the old or the new backup is complete.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -29,7 +31,7 @@
 //! # let now = Stamp::from_unix_nanos(0);
 //! # batch.line(&mut chain, &now, RecordType::RunStart, Tid(1)).str("id", "a").end();
 //! # writer.commit(&mut batch, |_| ())?;
-//! // `writer` has the log, and goes on.
+//! // `writer` keeps the log open, and may continue to write.
 //! let taken = backup::take(disk.clone(), "/log".as_ref(), "/copy".as_ref(), &mut backup::Pace::full())?;
 //! assert_eq!((taken.runs, taken.records), (1, 1));
 //!
@@ -90,12 +92,12 @@ impl FinishedRuns {
     }
 }
 
-/// The name of a run's file in a backup.
+/// Returns the name of a run's file in a backup.
 fn run_name(run: Uuid, generation: u32) -> String {
     format!("{run}.{generation}.wal")
 }
 
-/// Takes the lock of a directory.
+/// Locks a directory.
 fn lock(disk: &dyn Disk, dir: &Path, term: LockTerm) -> Result<Arc<dyn DirLock>, LogError> {
     let path = dir.join("lock");
     match disk.lock(&path, &owner(term)).doing("lock", &path)? {
@@ -106,7 +108,7 @@ fn lock(disk: &dyn Disk, dir: &Path, term: LockTerm) -> Result<Arc<dyn DirLock>,
     }
 }
 
-/// The directory a path is in.
+/// Returns the directory that contains a path.
 fn parent(path: &Path) -> &Path {
     let parent = path.parent().filter(|dir| *dir != Path::new(""));
     parent.unwrap_or(Path::new("."))

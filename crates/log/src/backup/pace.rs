@@ -1,4 +1,4 @@
-//! How fast a backup goes, so that the process that has the log hardly notices.
+//! Limits the speed of a backup, so that it hardly affects the process that uses the log.
 
 use std::io;
 use std::path::Path;
@@ -6,39 +6,41 @@ use std::time::{Duration, Instant};
 
 use super::super::lock::holder;
 
-/// A pause is not longer than this, so that an end comes soon.
+/// The longest single pause, so that a request to stop takes effect soon.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
 
-/// So a backup with a limit has the disk for a fifth of the time at most, however slow that is.
+/// How many times as long as each sync took a rate-limited backup then pauses. It therefore uses
+/// the disk for at most a fifth of the time, however slow the disk is.
 const RESTS: u32 = 4;
 
-/// How fast it goes beside a process that has the log, in bytes a second, unless somebody says otherwise.
+/// The default rate for a log that another process uses, in bytes per second.
 const GENTLE: u64 = 16_000_000;
 
-/// How many bytes are copied in a second at most, and who wants to know how far it is.
+/// The rate of a backup or restore, and its callbacks for progress and cancellation.
 pub struct Pace<'a> {
     rate: Option<u64>,
     watch: Option<&'a mut dyn FnMut(u64, u64)>,
     stop: Option<&'a dyn Fn() -> bool>,
     began: Option<Instant>,
-    /// Since `began`.
+    /// Bytes copied since `began`.
     bytes: u64,
     done: u64,
     total: u64,
 }
 
 impl Pace<'static> {
-    /// As fast as it goes.
+    /// Copies without a rate limit.
     pub fn full() -> Pace<'static> {
         Pace { rate: None, watch: None, stop: None, began: None, bytes: 0, done: 0, total: 0 }
     }
 
-    /// So many bytes in a second; at least one.
+    /// Limits the rate to this number of bytes per second; 0 counts as 1.
     pub fn bytes_per_second(rate: u64) -> Pace<'static> {
         Pace { rate: Some(rate.max(1)), ..Pace::full() }
     }
 
-    /// What is right for the log in a directory: gentle where a process has it, and as fast as it goes where none has.
+    /// Chooses the rate for the log in a directory: limited if a process uses the log, unlimited
+    /// otherwise.
     pub fn beside(dir: &Path) -> Pace<'static> {
         match holder(dir) {
             Some(_) => Pace::bytes_per_second(GENTLE),
@@ -46,14 +48,14 @@ impl Pace<'static> {
         }
     }
 
-    /// Whether it leaves room for others.
+    /// Returns whether the rate is limited.
     pub fn is_gentle(&self) -> bool {
         self.rate.is_some()
     }
 }
 
 impl<'a> Pace<'a> {
-    /// Tells how many bytes are copied, and of how many.
+    /// Calls `watch` with the number of copied bytes and the total number as the copy progresses.
     pub fn watched_by<'b>(self, watch: &'b mut dyn FnMut(u64, u64)) -> Pace<'b>
     where
         'a: 'b,
@@ -62,7 +64,8 @@ impl<'a> Pace<'a> {
         Pace { rate, watch: Some(watch), stop, began, bytes, done, total }
     }
 
-    /// Asks this now and then, also while it rests; once it says so, the backup ends with an error, and the one before it is as it was.
+    /// Calls `stop` from time to time, also during pauses. Once it returns true, the backup ends
+    /// with an error, and the previous backup stays as it was.
     pub fn stopped_by<'b>(self, stop: &'b dyn Fn() -> bool) -> Pace<'b>
     where
         'a: 'b,
@@ -72,22 +75,23 @@ impl<'a> Pace<'a> {
         Pace { rate, watch, stop: Some(stop), began, bytes, done, total }
     }
 
-    /// Whether it is to end.
+    /// Returns whether the copy should stop.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop())
     }
 
-    /// How many times as long as a sync took the disk is left to others after it: not at all, if there is no limit.
+    /// How many times as long as a sync took the copy pauses afterwards; 0 without a rate limit.
     pub(super) fn rests(&self) -> u32 {
         if self.rate.is_some() { RESTS } else { 0 }
     }
 
-    /// There are so many bytes more to copy.
+    /// Adds to the total number of bytes to copy.
     pub(super) fn expect(&mut self, bytes: u64) {
         self.total += bytes;
     }
 
-    /// These were copied: waits if that was too fast. It is an error that it is to end.
+    /// Counts copied bytes, and waits if they were copied too fast. Fails with
+    /// [`io::ErrorKind::Interrupted`] if the copy should stop.
     pub(super) fn did(&mut self, bytes: u64) -> io::Result<()> {
         self.rest(bytes);
         match self.is_stopped() {
@@ -107,7 +111,7 @@ impl<'a> Pace<'a> {
         let due = Duration::from_secs_f64(self.bytes as f64 / rate as f64);
         let early = due.saturating_sub(began.elapsed());
         if early.is_zero() {
-            // What was lost is not caught up on by a burst.
+            // A copy that fell behind its rate does not catch up in a burst.
             (self.began, self.bytes) = (Some(Instant::now()), 0);
             return;
         }
@@ -127,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_not_faster_than_it_may_and_tells_how_far_it_is() {
+    fn the_rate_is_limited_and_progress_is_reported() {
         let mut told = Vec::new();
         let mut watch = |done, total| told.push((done, total));
         let mut pace = Pace::bytes_per_second(1_000_000).watched_by(&mut watch);

@@ -1,13 +1,15 @@
-//! How a restored log takes the place of what is there. It is written beside it and gets its names when it is whole:
+//! Replaces an existing log with a restored one. The new log is written next to the old one, and
+//! renamed when it is complete:
 //!
 //! ```text
 //! commit.restoring  wal.restoring    the new log
-//! commit.replaced   wal.replaced     the one that was there
-//! restoring                          a mark: names are changing, nobody opens this
+//! commit.replaced   wal.replaced     the previous log
+//! restoring                          a marker: renaming is in progress, the log can't be opened
 //! ```
 //!
-//! Under the mark each step can be taken back, by this process or by the next one: what was there is kept until the
-//! new log has its names and the mark is gone. It knows nothing of what is in a log, but for the names of its files.
+//! While the marker exists, this process or the next one can undo each step: the previous log is
+//! kept until the new one has its names and the marker is removed. Of the contents of a log, this
+//! module knows only the names of the files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,12 +39,12 @@ impl Replacing {
         Ok(Replacing { disk, root: root.to_path_buf(), is_marked })
     }
 
-    /// Whether a restore was cut off here.
+    /// Returns whether an earlier restore was interrupted here.
     pub(super) fn is_marked(&self) -> bool {
         self.is_marked
     }
 
-    /// Where the new log is written.
+    /// Returns the paths that the new log is written to.
     pub(super) fn places(&self) -> Places {
         let [commit, wal] = PARTS.map(|part| self.path(part, NEW));
         Places { root: self.root.clone(), commit, blobs: wal.join("blobs"), wal }
@@ -64,7 +66,7 @@ impl Replacing {
         self.disk.rename(from, to).doing("rename", from)
     }
 
-    /// Says that what is here is not a log now.
+    /// Makes the marker, so that no process opens what is here as a log.
     pub(super) fn mark(&mut self) -> Result<(), LogError> {
         self.is_marked = true;
         let mark = Places::new(&self.root).restoring();
@@ -82,7 +84,7 @@ impl Replacing {
         self.sync(Barrier::Restored)
     }
 
-    /// Gives the new log its names. What is there is kept.
+    /// Renames the new log into place. The previous log is kept under another name.
     pub(super) fn replace(&mut self) -> Result<(), LogError> {
         self.mark()?;
         for part in PARTS {
@@ -96,8 +98,9 @@ impl Replacing {
         self.unmark()
     }
 
-    /// Puts back what was there, the last step first, and removes what was written. Under the mark, a part that is
-    /// not beside its place any more is in it.
+    /// Puts the previous log back, in reverse order of the steps, and removes what was written.
+    /// While the marker exists, a part of the new log that has lost its temporary name has been
+    /// renamed into place.
     pub(super) fn undo(&mut self) -> Result<(), LogError> {
         if self.is_marked {
             self.mark()?;
@@ -118,22 +121,22 @@ impl Replacing {
         self.clear()
     }
 
-    /// Removes all that is not the log.
+    /// Removes the directories that a restore leaves next to the log.
     pub(super) fn clear(&self) -> Result<(), LogError> {
         clear_leftovers(&*self.disk, &self.root)
     }
 }
 
-/// Whether a daemon keeps a file of this name beside the log: what was done through it, old files of that included, and who may come in. It is no part of a
-/// log, and no restore touches it.
+/// Returns whether a daemon keeps a file of this name next to the log: its tokens, and the current
+/// and old audit logs. Such a file is not part of a log, and a restore leaves it alone.
 pub(super) fn is_of_daemon(name: &str) -> bool {
     name == "tokens.json" || name.starts_with("audit.jsonl")
 }
 
-/// Whether a file of this name is part of a log.
+/// Returns whether a file of this name is part of a log.
 type IsOurs<'a> = &'a dyn Fn(&str) -> bool;
 
-/// Something in a directory that is no part of a log, and where it is.
+/// Finds a file or directory that is not part of a log, and returns its path.
 pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Result<Option<PathBuf>, LogError> {
     let is_root = |name: &str| {
         matches!(name, "lock" | "redacted" | "restoring" | "turn" | "turn.json")
@@ -153,7 +156,7 @@ pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Result<Option<PathBuf>, 
         Ok(names.find(|name| !is_ours(name)).map(|name| dir.join(name)))
     };
     let other = |dir: &Path, ours: &str| {
-        // It can be listed, or is not there.
+        // Either it can be listed, or it doesn't exist.
         let mut others = disk.others(dir).unwrap_or_default().into_iter();
         others.find(|name| name != ours).map(|name| dir.join(name))
     };

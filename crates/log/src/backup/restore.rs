@@ -1,5 +1,5 @@
-//! Making a log of a backup. The backup is read through first; then come the files, beside a log that is there, their
-//! index, and one more reading; and only then does the new log take its place.
+//! Restores a log from a backup. It first verifies the backup, then writes the files and the index
+//! next to an existing log, reads them back, and only then replaces the existing log.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,27 +24,28 @@ use super::sink::Sink;
 use super::{FinishedRuns, lock};
 use crate::backup::check::Checked;
 
-/// What may be in the way of a restore.
+/// What a restore may overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// Nothing: the directory must be empty or new.
+    /// Nothing: the directory must be empty or not exist yet.
     Nothing,
-    /// A log that no process has. It is removed, once the new one is in its place.
+    /// A log that is not in use. It is removed once the new one is in place.
     OldLog,
 }
 
-/// A log that was restored.
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Restored {
-    /// What the backup has, all of which is in the log now.
+    /// The contents of the backup, all of which are now in the log.
     pub backup: Checked,
 }
 
-/// Makes a log at `root` of the backup in `from`. Nobody else can have the directory meanwhile. If it fails, a log
-/// that was there is as it was.
+/// Makes a log at `root` from the backup in `from`. The directory is locked meanwhile. If the
+/// restore fails, an existing log stays as it was.
 ///
-/// A restored log goes back in time: what its runs did after the backup they do again, steps with the same keys.
+/// A restored log is a step back in time: whatever its runs did after the backup, they do again,
+/// with the same idempotency keys for their steps.
 pub fn restore(
     disk: Arc<dyn Disk>,
     from: &Path,
@@ -54,7 +55,7 @@ pub fn restore(
     let none = || BackupError::NoBackup(from.into());
     let shelf = FinishedRuns::new(from);
     Manifest::load(&*disk, from)?.ok_or_else(none)?;
-    // No backup is taken to it meanwhile. On a medium that cannot be written, none can be.
+    // This keeps others from writing to the backup. On a read-only medium, nothing can.
     let _lock = match lock(&*disk, from, LockTerm::Lasting) {
         Err(LogError::ReadOnly { .. }) => None,
         other => Some(other?),
@@ -79,7 +80,7 @@ pub fn restore(
     let mut restoring = Restoring { disk, shelf, places, manifest, sink };
     let outcome = restoring.replace(root, &mut replacing);
     if let Err(error) = outcome {
-        // If that fails too, the mark stays, and the next restore does it.
+        // If that fails too, the marker stays, and the next restore undoes this one.
         replacing.undo().map_err(|error| BackupError::half(&error))?;
         return Err(error);
     }
@@ -87,7 +88,7 @@ pub fn restore(
     Ok(Restored { backup })
 }
 
-/// An error if something would be lost.
+/// Fails if the restore would overwrite anything that `over` doesn't allow.
 fn look_for_room(disk: &dyn Disk, root: &Path, over: Over) -> Result<(), BackupError> {
     let inside = match over {
         Over::Nothing => first_file(disk, root)?,
@@ -104,7 +105,7 @@ fn look_for_room(disk: &dyn Disk, root: &Path, over: Over) -> Result<(), BackupE
     }
 }
 
-/// A file of the log at `root`, or of whatever is there.
+/// Returns the name of a file in the directories of the log at `root`; `None` if there is none.
 fn first_file(disk: &dyn Disk, root: &Path) -> Result<Option<String>, LogError> {
     let Places { commit, wal, blobs, .. } = Places::new(root);
     for dir in [root, &commit, &wal, &blobs] {
@@ -126,7 +127,7 @@ struct Restoring {
 }
 
 impl Restoring {
-    /// The runs that have lines.
+    /// Returns the runs that have lines.
     fn runs(&self) -> impl Iterator<Item = (Uuid, &Kept)> {
         let there = self
             .manifest
@@ -136,12 +137,12 @@ impl Restoring {
         there.map(|(run, kept)| (*run, kept))
     }
 
-    /// Writes the log, and lets it take the place of what is at `root`.
+    /// Writes the new log, and replaces what is at `root` with it.
     fn replace(&mut self, root: &Path, replacing: &mut Replacing) -> Result<(), BackupError> {
         let stopped = |error: LogError| BackupError::restore(&error);
         replacing.clear().map_err(stopped)?;
         if first_file(&*self.disk, root).map_err(stopped)?.is_none() {
-            // Nobody is to begin an empty log here meanwhile.
+            // Keeps other processes from making an empty log here meanwhile.
             replacing.mark().map_err(stopped)?;
         }
         self.write()?;
@@ -169,7 +170,7 @@ impl Restoring {
         self.index().map_err(stopped)
     }
 
-    /// Makes the directories.
+    /// Makes the directories of the new log.
     fn make(&self) -> Result<(), LogError> {
         let Places { root, commit, wal, blobs } = &self.places;
         for dir in [commit, wal, blobs] {
@@ -204,20 +205,20 @@ impl Restoring {
         self.sink.wrote(file)
     }
 
-    /// Where every run stands. The commit log is empty, so nothing else has a say. A run that is not whole keeps the
-    /// end it had, and so is refused as it was.
+    /// Writes the index with the end of every run. The commit log is empty, so the index alone
+    /// decides. A damaged run keeps the end it had, and is refused again.
     fn index(&self) -> Result<(), LogError> {
         let entries: Vec<(Uuid, RunEntry)> =
             self.manifest.runs.iter().map(|(run, kept)| (*run, kept.entry)).collect();
         let salt = self.disk.random().doing("draw random bits for", &self.places.root)?;
-        // A backup has nothing of runs that were removed.
+        // A backup contains nothing of removed runs.
         let unerased = &BTreeSet::new();
         let (upto, life, segments, expected) = (0, 0, 0, 0);
         let frame = Frame { upto, life, salt, segments, expected, entries: &entries, unerased };
         IndexFile::replace(&*self.disk, &self.places.commit, &frame.encode()).map(drop)
     }
 
-    /// Reads everything again, from where it is now.
+    /// Verifies the new log, with its files already in place.
     fn check(&self) -> Result<(), BackupError> {
         for (run, kept) in self.runs() {
             check_run(&*self.disk, &self.places.run_file(run), run, kept)?;
@@ -232,7 +233,7 @@ impl Restoring {
         Ok(())
     }
 
-    /// The log as its program will find it.
+    /// Compares the runs in the new log, as opening it shows them, with the manifest.
     fn compare(&self, view: &View) -> Result<(), BackupError> {
         let wanted = self.manifest.runs.iter().map(|(run, kept)| (*run, kept.entry));
         match view.runs().eq(wanted) {

@@ -1,5 +1,5 @@
-//! Files that are being written: synced a few at a time, so that no sync has much to do and nobody else waits long
-//! for the disk.
+//! Writes the files of a copy and syncs them a few at a time, so that each sync is short and other
+//! users of the disk don't wait long.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use super::super::disk::{Barrier, DirLock, Disk, DiskFile, OpenMode};
 use super::super::error::{Doing, LogError};
 
-/// More files than this are synced by one sync of the file system.
+/// Up to this many files are synced one by one; more are synced with one sync of the file system.
 const SINGLE: usize = 16;
-/// After so many bytes and files what was written is synced, where others want the disk too...
+/// The bytes and files after which written data is synced, if others use the disk too.
 const SHARED_DISK_BATCH: (u64, usize) = (4 << 20, 512);
-/// ...and where nobody does.
+/// The bytes and files after which written data is synced, if nothing else uses the disk.
 const IDLE_DISK_BATCH: (u64, usize) = (64 << 20, 4096);
 const MAX_REST: Duration = Duration::from_secs(2);
 
 pub(super) struct Sink {
     disk: Arc<dyn Disk>,
     dir_lock: Arc<dyn DirLock>,
-    /// Open files that were written; more than a few are closed and counted only.
+    /// Open files that were written. Beyond a small number, files are closed and only counted.
     open: Vec<Arc<dyn DiskFile>>,
     closed: usize,
     bytes: u64,
-    /// After a sync, the disk is left to others for so many times as long as that took.
+    /// How many times as long as each sync took the sink then pauses.
     rests: u32,
 }
 
@@ -32,7 +32,7 @@ impl Sink {
         Sink { disk, dir_lock, open: Vec::new(), closed: 0, bytes: 0, rests }
     }
 
-    /// A file that is to be written from this place on. What is behind that goes.
+    /// Opens a file to be written from this offset, and cuts off everything beyond it.
     pub(super) fn open(&self, path: &Path, from: u64) -> Result<Arc<dyn DiskFile>, LogError> {
         let file = self.disk.open(path, OpenMode::Create).doing("make", path)?;
         if file.size().doing("look at", path)? > from {
@@ -41,7 +41,7 @@ impl Sink {
         Ok(file)
     }
 
-    /// Writes to a file. A large one is synced on the way.
+    /// Writes to a file. A large file is synced before it is complete.
     pub(super) fn write(
         &mut self,
         file: &Arc<dyn DiskFile>,
@@ -54,7 +54,7 @@ impl Sink {
         if self.is_full() { self.wrote(Arc::clone(file)) } else { Ok(()) }
     }
 
-    /// All of a file is written: it is synced soon.
+    /// Takes over a file that is completely written, to sync it soon.
     pub(super) fn wrote(&mut self, file: Arc<dyn DiskFile>) -> Result<(), LogError> {
         match self.open.len() < SINGLE {
             true => self.open.push(file),
@@ -68,7 +68,7 @@ impl Sink {
         self.bytes >= bytes || self.open.len() + self.closed >= files
     }
 
-    /// Makes all that was written durable.
+    /// Makes everything that was written durable.
     pub(super) fn sync(&mut self) -> Result<(), LogError> {
         let open = std::mem::take(&mut self.open);
         let closed = std::mem::take(&mut self.closed);
@@ -85,7 +85,7 @@ impl Sink {
         Ok(())
     }
 
-    /// The same, with the names in these directories.
+    /// Makes everything that was written durable, and the file names in these directories.
     pub(super) fn finish(&mut self, dirs: &[&Path]) -> Result<(), LogError> {
         self.sync()?;
         dirs.iter()

@@ -1,8 +1,9 @@
-//! Taking a backup: all runs as they stood at one moment, the lines that the backup does not have yet, the blobs they
-//! name, and then the manifest. The log is only read, and may be in use.
+//! Takes a backup: all runs at one moment, the lines and blobs that the backup does not have yet,
+//! and then the manifest. The log is only read, and may be in use.
 //!
-//! A run's file only grows, unless a new generation takes its place or it is removed. If that happens between the
-//! moment that is looked at and the copying, a later moment is taken, and what the copy lacks of that is added.
+//! A run's file only grows, unless a new generation replaces it or it is removed. If that happens
+//! while the run is being copied, the backup moves on to a later moment and adds what its copies
+//! lack of that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,48 +27,49 @@ use super::pace::Pace;
 use super::sink::Sink;
 use super::{FinishedRuns, lock, parent, run_name};
 
-/// So often a later moment is taken.
+/// How often the backup moves on to a later moment before it fails.
 const PASSES: usize = 20;
 
 const NOTHING: End = End { len: 0, seq: 0, crc: 0 };
 
-/// A backup that came to its end.
+/// The result of a backup.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Taken {
-    /// When it began, RFC 3339: what was durable then is in it.
+    /// When the backup began, as RFC 3339: everything that was durable then is in it.
     pub taken: String,
-    /// The runs in it, removed ones not counted.
+    /// The number of runs in it, not counting removed ones.
     pub runs: u64,
-    /// Their records.
+    /// The number of records in these runs.
     pub records: u64,
-    /// The blobs in it.
+    /// The number of blobs in it.
     pub blobs: u64,
-    /// The bytes of all run files in it.
+    /// The size of all run files in it, in bytes.
     pub bytes: u64,
-    /// The runs of which something was copied this time.
+    /// The number of runs of which this backup copied something.
     pub copied_runs: u64,
-    /// The blobs that were copied this time.
+    /// The number of blobs that this backup copied.
     pub copied_blobs: u64,
-    /// The bytes that were copied this time.
+    /// The number of bytes that this backup copied.
     pub copied_bytes: u64,
-    /// How many files of earlier backups were removed.
+    /// The number of files of earlier backups that were removed.
     pub removed_files: u64,
-    /// Runs of which the log itself lacks something. What could be read is in the backup.
+    /// Runs that are damaged in the log itself. The backup has what could be read of them.
     pub damaged: Vec<DamagedRun>,
 }
 
-/// A run that is not whole in its log.
+/// A run that is damaged in its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedRun {
     /// The run.
     pub run: Uuid,
-    /// What is wrong with it.
+    /// A description of the damage.
     pub what: String,
 }
 
-/// Copies the log at `root`, which may be in use, to the directory `dest`, which is made if it is not there (its
-/// parent must be) and is not inside of the log. If that has a backup of the same log already, only what is new is copied.
+/// Copies the log at `root`, which may be in use, to the directory `dest`. The directory must not
+/// be inside the log; it is made if it does not exist, but its parent must exist. If it already has
+/// a backup of the same log, only what is new is copied.
 pub fn take(
     disk: Arc<dyn Disk>,
     root: &Path,
@@ -75,7 +77,7 @@ pub fn take(
     pace: &mut Pace<'_>,
 ) -> Result<Taken, BackupError> {
     let taken = now();
-    // First the log: if it cannot be read, nothing is made.
+    // The log comes first: if it cannot be read, no directory is made.
     let mut view = View::open_at_once(Arc::clone(&disk), root)?;
     if is_inside(&*disk, root, dest) {
         return Err(BackupError::Inside { dest: dest.into(), root: root.into() });
@@ -96,7 +98,7 @@ pub fn take(
     Err(BackupError::Restless(moved.len()))
 }
 
-/// Whether a directory, which need not be there yet, is somewhere in another one.
+/// Returns whether a directory, which need not exist yet, is anywhere inside another one.
 fn is_inside(disk: &dyn Disk, root: &Path, dest: &Path) -> bool {
     let above = match disk.resolve(dest) {
         Ok(dest) => dest.parent().map(Path::to_path_buf),
@@ -111,14 +113,15 @@ fn now() -> String {
     Stamp::from_unix_nanos(nanos).as_str().to_owned()
 }
 
-/// A run and its generation.
+/// A run that was replaced or removed during the copy, with its generation.
 type Moved = (Uuid, u32);
 
 struct Taking {
     disk: Arc<dyn Disk>,
     shelf: FinishedRuns,
     sink: Sink,
-    /// What is there of each run, by the last manifest and by what was copied since.
+    /// What the backup has of each run, according to the last manifest and to what was copied
+    /// since.
     kept: BTreeMap<Uuid, Kept>,
     stored: BTreeSet<BlobHash>,
     report: Taken,
@@ -149,15 +152,15 @@ impl Taking {
         };
         made().map_err(|error| BackupError::backup(&error))?;
         let lock = lock(&*disk, dest, LockTerm::Lasting)?;
-        // Once more, now that nobody else is at work on it.
+        // The manifest is read again, now that the lock keeps others from changing it.
         let old = Manifest::load(&*disk, dest)?.unwrap_or_default();
         let sink = Sink::new(Arc::clone(&disk), lock, rests);
         let (kept, stored) = still_there(&*disk, &shelf, old)?;
         Ok(Taking { disk, shelf, sink, kept, stored, report: Taken::default() })
     }
 
-    /// Brings the copies to where a view stands. Runs whose files are not what the view says are put into `moved`;
-    /// if they were there before, in the same generation, they are damaged.
+    /// Updates the copies to match a view. Runs whose files differ from the view are put into
+    /// `moved`; those that differed before, in the same generation, are damaged.
     fn pass(
         &mut self,
         view: &View,
@@ -172,7 +175,7 @@ impl Taking {
             _ => entry.len,
         };
         pace.expect(view.runs().map(|(run, entry)| todo(run, &entry)).sum());
-        // Those that move are copied first: they may move again.
+        // Runs that were replaced or removed before are copied first, because it may happen again.
         let is_restless = |run: &Uuid| before.iter().any(|(restless, _)| restless == run);
         let (first, rest): (Vec<_>, Vec<_>) =
             view.runs().partition(|(run, _)| !before.is_empty() && is_restless(run));
@@ -187,7 +190,7 @@ impl Taking {
         Ok(())
     }
 
-    /// Copies what is new of a run.
+    /// Copies what the backup lacks of a run.
     fn run(
         &mut self,
         view: &View,
@@ -225,7 +228,7 @@ impl Taking {
         }
         kept.blobs = blobs;
         Ok(match before {
-            // A generation that can't be copied does not take the place of one that was.
+            // A generation that can't be copied does not replace one that was.
             Some(before) if kept.damaged.is_some() && is_whole_and_earlier(&before, &entry) => {
                 Kept { damaged: kept.damaged, ..before }
             }
@@ -233,7 +236,7 @@ impl Taking {
         })
     }
 
-    /// Adds the lines of a run that its copy lacks, and says which blobs they name.
+    /// Appends the lines that the copy of a run lacks, and returns the blobs that they reference.
     fn lines(
         &mut self,
         view: &View,
@@ -272,7 +275,7 @@ impl Taking {
         Ok(passed.blobs)
     }
 
-    /// Copies a blob. The inner error is the log's: the blob is not there, or not whole.
+    /// Copies a blob. The inner error means that the blob is missing or damaged in the log.
     fn blob(
         &mut self,
         view: &View,
@@ -319,7 +322,7 @@ impl Taking {
         Ok(self.report)
     }
 
-    /// Removes what no manifest names any more.
+    /// Removes files that the manifest doesn't list.
     fn prune(&mut self, manifest: &Manifest) -> Result<(), LogError> {
         let there = manifest.runs.iter().filter(|(_, kept)| kept.end.len > 0);
         let runs = there.map(|(run, kept)| run_name(*run, kept.entry.generation)).collect();
@@ -339,12 +342,12 @@ impl Taking {
     }
 }
 
-/// Whether a backup has all of an earlier generation of a run.
+/// Returns whether the backup has a complete earlier generation of a run.
 fn is_whole_and_earlier(kept: &Kept, entry: &RunEntry) -> bool {
     kept.end.len > 0 && kept.end == End::of(&kept.entry) && kept.entry.generation < entry.generation
 }
 
-/// What an earlier backup has, and still has.
+/// Returns the parts of an earlier backup that still exist: the runs and the blobs.
 fn still_there(
     disk: &dyn Disk,
     shelf: &FinishedRuns,
@@ -362,7 +365,7 @@ fn still_there(
     Ok((kept, stored))
 }
 
-/// An error if a directory without a manifest is something else than a backup that did not come to its end.
+/// Fails if a directory without a manifest contains anything but an unfinished backup.
 fn is_free(disk: &dyn Disk, shelf: &FinishedRuns) -> Result<(), BackupError> {
     let is_ours = |name: &str| matches!(name, "lock" | "manifest.new");
     let files = disk.list(&shelf.root).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What a transactional step promises: it happens once, it gives the result of that one time, and what fails leaves nothing. Tests that do not disturb
-//! each other share a server.
+//! The guarantees of a transactional step: it happens once, it returns the result of that one time,
+//! and a failed attempt leaves nothing behind. Tests that do not disturb each other share a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ fn at_once(times: u64) -> Retry {
     Retry::times(times).first(ms(1))
 }
 
-/// A run that enters each round once, and gives what each step gave.
+/// A run that enters each round once, and returns the result of each step.
 fn entering(db: &Postgres, rounds: i64) -> impl Fn(()) -> Entering + use<> {
     let db = db.clone();
     move |()| {
@@ -54,7 +54,7 @@ async fn enter(db: Postgres, round: i64, policy: Retry) -> Result<u64, TaskError
     step.retry(policy).await
 }
 
-/// Waits until this is so.
+/// Waits until the condition is true.
 fn until(is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -64,7 +64,7 @@ fn until(is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn it_is_done_once_and_leaves_nothing_when_it_fails() {
+fn a_step_is_done_once_and_leaves_nothing_when_it_fails() {
     let server = Server::start();
     done_and_logged(&server);
     what_fails_leaves_nothing(&server);
@@ -133,7 +133,7 @@ fn what_fails_leaves_nothing(server: &Server) {
 }
 
 fn what_came_before_is_found(server: &Server) {
-    // The first attempt hangs after its transaction was confirmed, until it is given up.
+    // The first attempt hangs after its commit until it is given up.
     let db = server.postgres().on_stage(|stage, attempt| {
         if stage == Stage::Committed && attempt.number() == 1 {
             until(|| attempt.is_given_up());
@@ -155,7 +155,8 @@ fn what_came_before_is_found(server: &Server) {
     clear(server);
 }
 
-/// The first attempt hangs in the middle of its work, with the key; the second one waits for it. When the first is confirmed after all, the second gives its result.
+/// The first attempt hangs in the middle of its work while it holds the key, and the second one
+/// waits for it. When the first is committed after all, the second returns its result.
 fn of_two_at_once_one_does_it(server: &Server) {
     for level in [IsolationLevel::ReadCommitted, IsolationLevel::Serializable] {
         let second_waits = Arc::new(AtomicBool::new(false));
@@ -172,7 +173,7 @@ fn of_two_at_once_one_does_it(server: &Server) {
             let row = connect(&how).query_one(waiting, &[]).unwrap();
             row.get::<_, i64>(0) > 1
         };
-        // As a trigger of the user's own, which is run by COMMIT: the only place behind our last look.
+        // A trigger that runs during COMMIT is the only place after this crate's last check.
         server
             .client()
             .batch_execute(
@@ -247,7 +248,7 @@ fn keys_can_be_removed(server: &Server) {
 }
 
 #[test]
-fn transactions_that_stand_in_each_others_way_are_tried_again() {
+fn conflicting_transactions_are_repeated() {
     let server = Server::start();
     server
         .client()
@@ -273,7 +274,7 @@ fn transactions_that_stand_in_each_others_way_are_tried_again() {
 }
 
 #[test]
-fn a_line_that_is_lost_during_commit_is_found_out_about_by_the_next_attempt() {
+fn a_connection_lost_during_commit_is_resolved_by_the_next_attempt() {
     let server = Server::start();
     for (cut, result) in [(Cut::BeforeTheServerHasIt, 2), (Cut::BeforeTheAnswer, 1)] {
         for attempts in [1, 2] {
@@ -307,7 +308,7 @@ fn a_line_that_is_lost_during_commit_is_found_out_about_by_the_next_attempt() {
 }
 
 #[test]
-fn a_server_that_is_gone_for_a_while_is_waited_for() {
+fn a_step_waits_for_a_server_that_restarts() {
     let mut server = Server::start();
     let db = server.postgres();
     assert_eq!(tiffany::try_run(enter(db.clone(), 1, at_once(1))).unwrap(), 1);

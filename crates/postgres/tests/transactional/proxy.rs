@@ -1,4 +1,4 @@
-//! A line to the server that is cut once, at the first `COMMIT` that passes.
+//! A proxy for connections to the server, which cuts one of them at the first `COMMIT` that passes.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::server::Server;
 
-/// When the line is cut.
+/// The moment at which the connection is cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cut {
     BeforeTheServerHasIt,
     BeforeTheAnswer,
 }
 
-/// How to reach the server by this line.
+/// Starts a proxy, and returns the parameters for connecting through it.
 pub(crate) fn proxy(server: &Server, cut: Cut) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let dir = server.dir.join(format!("line-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
@@ -41,7 +41,7 @@ fn pass(mut client: &UnixStream, mut server: &UnixStream, cut: Cut, is_cut: &Ato
         let (mut client, mut server) = back;
         let mut bytes = [0; 8192];
         while let Ok(length @ 1..) = server.read(&mut bytes) {
-            // The server has answered; nobody hears it.
+            // The server has answered, but the answer is dropped.
             if holds.load(Ordering::SeqCst) || client.write_all(&bytes[..length]).is_err() {
                 break;
             }

@@ -1,4 +1,5 @@
-//! A real PostgreSQL server for one test: made in a directory of its own, reached by a Unix socket, and gone with the test.
+//! A real PostgreSQL server for one test, in a directory of its own, reached through a Unix socket,
+//! and removed with the test.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ impl Server {
         server
     }
 
-    /// Starts the server, again if it was killed.
+    /// Starts the server, also after it was killed.
     pub(crate) fn run(&mut self) {
         let mut start = self.command("postgres");
         start.arg("-D").arg(self.dir.join("data")).arg("-k").arg(self.dir.join("data"));
@@ -54,8 +55,8 @@ impl Server {
         }
     }
 
-    /// Kills the server, as a crash of its machine would: with every process that serves a
-    /// connection, which would otherwise answer once more before it notices.
+    /// Kills the server as a crash of its machine would, with all processes that serve connections.
+    /// These would otherwise answer once more before they notice.
     pub(crate) fn kill(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         let children = format!("/proc/{0}/task/{0}/children", process.id());
@@ -73,7 +74,7 @@ impl Server {
         }
     }
 
-    /// A program of PostgreSQL's, which refuses to be run by root.
+    /// Makes a command for a PostgreSQL program, which refuses to be run by root.
     fn command(&self, program: &str) -> Command {
         let program = self.bin.join(program);
         let mut command = match other_user() {
@@ -101,7 +102,7 @@ impl Server {
         Postgres::new(&self.how()).expect("it can be read")
     }
 
-    /// How often each round was done.
+    /// Returns how often each round was done.
     pub(crate) fn effects(&self) -> Vec<(i64, i64)> {
         let count = "SELECT round, count(*) FROM effect GROUP BY round ORDER BY round";
         let rows = self.client().query(count, &[]).expect("there is a table");
@@ -124,13 +125,13 @@ impl Drop for Server {
     }
 }
 
-/// Whether a process has ended and nobody has asked how yet.
+/// Returns whether a process has ended but was not waited for.
 fn is_zombie(id: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     state.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
 }
 
-/// Whom to run as, if this is root.
+/// Returns the user and group to run as if this process is root.
 fn other_user() -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -141,7 +142,7 @@ fn other_user() -> Option<(u32, u32)> {
     Some((parts[2].parse().expect("a number"), parts[3].parse().expect("a number")))
 }
 
-/// Where its programs are.
+/// Returns the directory of PostgreSQL's programs.
 fn binaries() -> PathBuf {
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let debian = debian.map(|version| version.path().join("bin"));

@@ -27,7 +27,7 @@ impl From<&Asking> for Asks {
 }
 
 impl Asks {
-    /// Converts it to the kernel's call.
+    /// Converts the question to the kernel's call.
     pub(crate) fn asking(&self) -> Asking {
         let payload = self.payload.as_deref().map(Into::into);
         Asking { about: (&*self.about).into(), payload, timeout: self.timeout }
@@ -90,7 +90,7 @@ impl Approve {
         part(py, given!(slf, Op::Approve(asks) => asks), "choices")
     }
 
-    /// The data that the person needs to decide.
+    /// The data on which the person bases the decision.
     #[getter]
     fn payload(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let payload = given!(slf, Op::Approve(asks) => asks.payload.as_deref());

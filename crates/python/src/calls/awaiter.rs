@@ -27,7 +27,7 @@ struct Awaiter {
 /// Returns the iterator for `__await__` of a call.
 #[inline]
 pub(crate) fn awaiter(py: Python<'_>, call: Py<SystemCall>) -> PyResult<Py<PyAny>> {
-    // The awaiting code learns what becomes of it.
+    // The awaiting code receives the call's result.
     call.get().made();
     let class = class(py)?;
     // SAFETY: the type was created below, its objects are `Awaiter`s, and a new one is zeroed. The
@@ -46,8 +46,8 @@ unsafe extern "C" fn send(
     value: *mut ffi::PyObject,
     result: *mut *mut ffi::PyObject,
 ) -> ffi::PySendResult {
-    // SAFETY: the interpreter calls this with an object of this type and a place for the result, which
-    // is a new reference.
+    // SAFETY: the interpreter calls this with an object of this type and a place for the result,
+    // which is a new reference.
     unsafe {
         let call = std::mem::replace(&mut (*slf.cast::<Awaiter>()).call, null_mut());
         if !call.is_null() {
@@ -70,8 +70,8 @@ unsafe extern "C" fn send_method(
     value: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     let mut result = null_mut();
-    // SAFETY: the interpreter calls this with an object of this type, and expects a new reference or an
-    // exception.
+    // SAFETY: the interpreter calls this with an object of this type, and expects a new reference
+    // or an exception.
     unsafe {
         match send(slf, value, &raw mut result) {
             ffi::PySendResult::PYGEN_RETURN => Python::attach(|py| {
@@ -86,8 +86,8 @@ unsafe extern "C" fn send_method(
 
 /// `__next__`: returns the call, and then ends.
 unsafe extern "C" fn next(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the interpreter calls this with an object of this type. Null without an exception means
-    // the end.
+    // SAFETY: the interpreter calls this with an object of this type. Null without an exception
+    // means the end.
     unsafe {
         let call = std::mem::replace(&mut (*slf.cast::<Awaiter>()).call, null_mut());
         if call.is_null() { call } else { in_task(call) }
@@ -142,7 +142,7 @@ fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
             ml_flags: ffi::METH_O,
             ml_doc: null_mut(),
         };
-        // The type keeps them, and lives as long as the interpreter.
+        // The type refers to the methods, and lives as long as the interpreter.
         let methods = Box::leak(Box::new([method, ffi::PyMethodDef::zeroed()]));
         let mut slots = [
             slot(ffi::Py_am_send, send as *mut c_void),

@@ -64,7 +64,7 @@ pub(crate) enum Op {
     KillTask(u64),
     Gather(Vec<Py<PyAny>>, Vec<Target>, GatherMode),
     Race(Vec<Py<PyAny>>, Vec<Target>),
-    /// Wait, gather or race with arguments that have to become tasks first.
+    /// A wait, gather or race with arguments that have to become tasks first.
     Together(Box<Together>),
     Cancel(Option<Py<Task>>, TaskRef),
     CreatePromise,
@@ -91,7 +91,7 @@ pub(crate) enum Op {
     CreateSemaphore(usize),
     CreateMutex,
     Acquire(Option<Py<PyAny>>, ObjectRef, usize),
-    /// Waits for a group at the end of `async with`.
+    /// Acquires a lock for `async with`, and returns the lock.
     Enter(Py<PyAny>, ObjectRef),
     CreateGroup,
     JoinGroup(Py<PyAny>, ObjectRef),
@@ -107,7 +107,7 @@ pub(crate) enum Op {
     Call(Py<PyAny>),
     /// A call of a user-defined class.
     Custom(Py<PyType>),
-    /// A call that is done by its own future.
+    /// A call that is performed by its own future.
     Other(Box<dyn Perform>),
 }
 
@@ -144,7 +144,7 @@ impl Op {
 
 /// A call that is implemented in another file of this crate.
 pub(crate) trait Perform: Send + Sync {
-    /// Shows the garbage collector the objects that it holds.
+    /// Shows the garbage collector the objects that the call holds.
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         let _ = visit;
         Ok(())
@@ -153,7 +153,7 @@ pub(crate) trait Perform: Send + Sync {
     /// The name of the call.
     fn name(&self, py: Python<'_>) -> String;
 
-    /// Converts it to a call of the kernel for a state machine, if it is one.
+    /// Converts the call for a state machine. Returns `None` if it is not a call of the kernel.
     fn request(&self, call: &Bound<'_, SystemCall>) -> PyResult<Option<KernelCall>> {
         let _ = call;
         Ok(None)
@@ -215,7 +215,7 @@ fn never_made(op: &Op) {
         return;
     }
     Python::attach(|py| {
-        // It may be dropped while an exception propagates.
+        // The call may be dropped while an exception propagates.
         let passing = PyErr::take(py);
         let name = crate::calls::repr::name(py, op);
         let next = ErrorKind::NeverMade.next_step();
@@ -356,7 +356,7 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::Charge(cost) => KernelCall::Charge(*cost),
         Op::ReceiveMessage(name) => KernelCall::ReceiveMessage(name.as_str().into()),
         Op::Patched(id) => KernelCall::Patched(id.as_str().into(), true),
-        // The root of a durable run makes it in another way; other tasks are refused.
+        // The root of a durable run restarts in another way; other tasks are refused.
         Op::ContinueAs(..) => KernelCall::ContinueAs("{}".into()),
         Op::Custom(_) | Op::Other(_) => {
             let name = call.get_type().name().map_or("custom".into(), |name| name.to_string());
@@ -381,7 +381,7 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
         }
         (_, Reply::Unit | Reply::Nothing) => py.None(),
         (Op::Random, Reply::Number(number)) => {
-            // A float has this many bits.
+            // A float has 53 significant bits.
             return object(((number >> 11) as f64 / (1u64 << 53) as f64).into_bound_py_any(py));
         }
         (Op::Approve(_), Reply::Value(value)) => return approvals::answered(py, value),
@@ -414,7 +414,7 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
         (Op::CreateGroup, Reply::Object(made)) => {
             return object(Group::new(made).into_bound_py_any(py));
         }
-        // `__aexit__` returns it.
+        // `__aenter__` returns the lock.
         (Op::Enter(lock, _), Reply::Permits(_)) => lock.clone_ref(py),
         (Op::Acquire(lock, semaphore, _), Reply::Permits(permits)) => {
             let lock = lock.as_ref().map(|lock| lock.clone_ref(py));
@@ -438,7 +438,9 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
         }
         (_, Reply::Handlers(chain)) => return handler::list(py, &chain),
         _ => {
-            return Err(TiffanyError::WrongType.err(py, "a handler gave an answer of another kind"));
+            return Err(
+                TiffanyError::WrongType.err(py, "a handler returned an answer of another kind")
+            );
         }
     })
 }

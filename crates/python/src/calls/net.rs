@@ -21,7 +21,7 @@ use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
 use crate::values::{argument, errors};
 
-/// Creates a call with this name that is done by a future.
+/// A call with this name that is performed by a future.
 struct Doing<F>(&'static str, F);
 
 impl<F> Perform for Doing<F>
@@ -154,7 +154,7 @@ impl Listener {
         if let Some(listening) = self.inner.get(py, "listener")?.take()
             && Rc::strong_count(&listening) > 1
         {
-            // A task may be waiting on it and has to be woken.
+            // A task may be waiting for a connection and has to be woken.
             let _ = match &*listening {
                 Listening::Tcp(listener) => rustix::net::shutdown(listener, Shutdown::Both),
                 Listening::Unix(listener, _) => rustix::net::shutdown(listener, Shutdown::Both),
@@ -318,7 +318,7 @@ impl Stream {
         }))
     }
 
-    /// Tells the other side that no more data follows.
+    /// Shuts down the writing side: the other side sees the end of the stream.
     fn end_writing(&self, py: Python<'_>) -> PyResult<()> {
         either!(&self.get(py)?.io, stream => stream.shutdown(std::net::Shutdown::Write))?;
         Ok(())
@@ -353,7 +353,7 @@ impl Stream {
         if let Some(open) = self.inner.get(py, "stream")?.take()
             && Rc::strong_count(&open) > 1
         {
-            // A task may be waiting on it and has to be woken.
+            // A task may be waiting for data and has to be woken.
             let _ = either!(&open.io, stream => rustix::net::shutdown(stream, Shutdown::Both));
         }
         Ok(())
@@ -424,7 +424,7 @@ fn connect_unix(#[pyo3(from_py_with = argument::path)] path: String) -> SystemCa
     })
 }
 
-/// Adds these to the module `tiffany._core._net`.
+/// Adds these classes and functions to the module `tiffany._core._net`.
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let net = PyModule::new(module.py(), "_net")?;
     net.add_class::<Listener>()?;

@@ -14,7 +14,7 @@ use crate::calls::pending::Pending;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
 
-/// Work that a function in `python/tiffany/_aio/outside.py` starts.
+/// The work that a function in `python/tiffany/_aio/outside.py` starts.
 struct Begun {
     name: &'static str,
     stops: Stops,
@@ -25,7 +25,8 @@ struct Begun {
 }
 
 impl Begun {
-    /// Creates a call whose work this function of `outside.py` starts, after checking the arguments.
+    /// Creates a call whose work this function of `outside.py` starts, after checking the
+    /// arguments.
     fn prepared(function: &str, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let prepare = args.py().import("tiffany._aio.outside")?.getattr(function)?;
         Ok(prepare.call1(args)?.unbind())

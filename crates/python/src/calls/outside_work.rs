@@ -1,6 +1,6 @@
 //! Work outside the loop, as a task waits for it: asyncio coroutines and functions on executors.
 //! `python/tiffany/_aio/outside.py` starts it. A cancelled task cancels its work and waits for the
-//! end. This file knows nothing of event loops and executors.
+//! end. This file doesn't depend on event loops or executors.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -19,12 +19,12 @@ use crate::process::session::Process;
 use crate::values::errors;
 use crate::values::value::{from_value, to_value};
 
-/// What a cancelled task waits for.
+/// Whether a cancelled task waits for its work to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stops {
-    /// The end of the work, which can be cancelled.
+    /// The task cancels the work and waits for its end.
     InTime,
-    /// Nothing: work that has started finishes by itself.
+    /// The task ends at once, and work that has started finishes by itself.
     ByItself,
 }
 
@@ -44,8 +44,8 @@ struct Work {
 }
 
 impl Outside {
-    /// Creates work that the function starts. The function gets a callback to call at the end of the
-    /// work, with the future that has the result.
+    /// Creates work that the function starts. The function gets a callback to call at the end of
+    /// the work, with the future that has the result.
     pub(crate) fn new(
         call: &Bound<'_, SystemCall>,
         name: &'static str,
@@ -77,7 +77,8 @@ impl Outside {
         })
     }
 
-    /// Cancels the work of a cancelled task. Returns what the task gets at its yield.
+    /// Cancels the work of a cancelled task. Returns the future that decides what is raised at the
+    /// task's yield.
     pub(crate) fn cancelled(mut self, py: Python<'_>) -> call::Boxed {
         let work = self.work.cancel(py).filter(|_| self.stops == Stops::InTime);
         let name = self.name;
@@ -147,7 +148,7 @@ impl Drop for Work {
 #[pyclass(frozen, name = "_Done", module = "tiffany._core")]
 struct Done(Mutex<(Option<Finish>, Cancel)>, Process);
 
-/// Returns the error for work that was cancelled from outside.
+/// How to report cancelled work: as an error, unless the task itself cancelled it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cancel {
     Error,

@@ -14,9 +14,9 @@ use crate::calls::outside_work::Outside;
 use crate::handles::Task;
 use crate::values::errors;
 
-/// What a task waits for.
+/// The pending call of a task.
 pub(crate) enum Pending {
-    /// Its first turn, or an immediate `None`.
+    /// The first turn, or an immediate `None`.
     Nothing,
     /// A turn that raises an exception.
     Throw(PyErr),
@@ -25,7 +25,7 @@ pub(crate) enum Pending {
     Spawn(TrySpawn<Value>),
     /// Any other call of the kernel.
     Call(TryCall<Reply>, Py<SystemCall>),
-    /// Work outside of the loop.
+    /// Work outside the loop.
     Outside(Box<Outside>),
     /// A future made of several calls, or of none.
     Future(Boxed),

@@ -43,7 +43,7 @@ fn object(promise: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
                 "ExternalPromise" => "; settle this one with its own `complete` and `fail`",
                 _ => "",
             };
-            let message = format!("`{name}` is no Promise{hint}");
+            let message = format!("`{name}` is not a Promise{hint}");
             Err(TiffanyError::BadArgument.err(promise.py(), message))
         }
     }

@@ -10,7 +10,7 @@ use crate::durable::attempt;
 use crate::values::argument;
 use crate::values::errors::{Raise, TiffanyError};
 
-/// Shows something to watchers. `progress`, `log`, `output` and `stage` create this call.
+/// Shows an event to watchers. `progress`, `log`, `output` and `stage` create this call.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Show;
 

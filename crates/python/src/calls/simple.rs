@@ -169,7 +169,7 @@ impl Perform for OnThread {
         if tiffany::binding::is_durable() {
             let name = self.function.bind(py).repr()?;
             let message = format!(
-                "Blocking({name}) was called in a durable run, and what it gives cannot be written down"
+                "Blocking({name}) was called in a durable run, and its result cannot be recorded"
             );
             return Err(TiffanyError::NotDurable.err(py, message));
         }

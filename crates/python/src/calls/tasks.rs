@@ -151,7 +151,7 @@ fn targets(py: Python<'_>, items: &[Py<PyAny>]) -> Option<Vec<Target>> {
     items.iter().map(|item| known_target(item.bind(py))).collect()
 }
 
-/// Creates the request to wait for objects of which some have to become tasks first.
+/// Creates the request to wait for objects, some of which have to become tasks first.
 #[cold]
 fn together(py: Python<'_>, items: Vec<Py<PyAny>>, how: How) -> PyResult<Op> {
     Ok(Op::Together(Box::new(Together::new(py, items, how)?)))
@@ -199,8 +199,8 @@ macro_rules! gathering {
 
 gathering! {
     /// Waits for all and returns their values, in the order of the arguments. Fails at once on the
-    /// earliest failure; tasks that were passed in keep running. Programs and calls become tasks, in
-    /// the order of the arguments; they are cancelled when this call fails or is cancelled.
+    /// earliest failure; tasks that were passed in keep running. Programs and calls become tasks,
+    /// in the order of the arguments; they are cancelled when this call fails or is cancelled.
     ///
     /// >>> async def square(n):
     /// ...     return n * n

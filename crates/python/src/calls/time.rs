@@ -28,7 +28,7 @@ pub(crate) fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
             Err(_) => {
                 let name = seconds.get_type().name()?.to_string();
                 let message =
-                    format!("`{name}` is no duration; a number of seconds or a timedelta is one");
+                    format!("`{name}` is not a duration; pass a number of seconds or a timedelta");
                 return Err(TiffanyError::BadDuration.err(seconds.py(), message));
             }
         },
@@ -36,10 +36,10 @@ pub(crate) fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
     Duration::try_from_secs_f64(number).map_err(|_| {
         let why = match number {
             _ if number.is_nan() => "it is not a number",
-            _ if number < 0.0 => "it is less than none",
-            _ => "no clock can hold so many seconds",
+            _ if number < 0.0 => "it is negative",
+            _ => "it is longer than any clock can measure",
         };
-        let message = format!("{number} seconds are no duration: {why}");
+        let message = format!("{number} seconds is not a duration: {why}");
         TiffanyError::BadDuration.err(seconds.py(), message)
     })
 }
@@ -77,14 +77,14 @@ impl SleepUntil {
                 Err(_) => {
                     let name = when.get_type().name()?.to_string();
                     let message =
-                        format!("`{name}` is no moment; seconds since 1970 or a datetime are one");
+                        format!("`{name}` is not a moment; pass seconds since 1970 or a datetime");
                     return Err(TiffanyError::BadDuration.err(when.py(), message));
                 }
             },
         };
         let nanos = seconds * 1e9;
         if !(0.0..=u64::MAX as f64).contains(&nanos) {
-            let message = format!("{seconds} is no moment that the clock can hold");
+            let message = format!("{seconds} is not a moment that the clock can represent");
             return Err(TiffanyError::BadDuration.err(when.py(), message));
         }
         let time = Time::from_nanos(nanos as u64);

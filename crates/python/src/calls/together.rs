@@ -1,6 +1,6 @@
-//! Waiting for programs and calls. `Wait`, `Gather`, `Race` and `Timeout` accept everything that can
-//! be yielded: a program or a call becomes a task when the waiting call is made, and is cancelled if
-//! it is unfinished when that call ends. Tasks and promises are used as they are.
+//! Waiting for programs and calls. `Wait`, `Gather`, `Race` and `Timeout` accept everything that
+//! can be yielded: a program or a call becomes a task when the waiting call is made, and is
+//! cancelled if it is unfinished when that call ends. Tasks and promises are used as they are.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
@@ -21,7 +21,7 @@ use crate::values::line::Line;
 /// How the objects are waited for.
 #[derive(Clone, Copy)]
 pub(crate) enum How {
-    /// One object, whose value is returned.
+    /// Wait for one object, and return its value.
     Wait,
     Gather(GatherMode),
     Race,
@@ -57,7 +57,7 @@ impl Together {
         }
     }
 
-    /// Shows the garbage collector the objects that it holds.
+    /// Shows the garbage collector the objects that the wait holds.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.items.iter().try_for_each(|item| visit.call(item))
     }

@@ -1,5 +1,5 @@
-//! The most frequent calls as functions, which are faster than calling their classes. A call without
-//! arguments is always the same object.
+//! The most frequent calls as functions, which are faster than calling their classes. A call
+//! without arguments is always the same object.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

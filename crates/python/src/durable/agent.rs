@@ -39,10 +39,10 @@ impl Done {
 /// A Python object that is a state machine.
 struct PyAgent {
     object: Py<PyAny>,
-    /// The name of its class in the log.
+    /// The name of the object's class in the log.
     kind: String,
     line: Option<Site>,
-    /// The call that it waits for.
+    /// The call that the state machine waits for.
     wanted: RefCell<Option<Py<SystemCall>>>,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn coroutine(
     binding::agent(PyAgent { object: object.unbind(), kind, line, wanted }, until)
 }
 
-/// The line at which its class defines the next call.
+/// Returns the line at which the class defines the next call.
 fn line_of(object: &Bound<'_, PyAny>) -> PyResult<Site> {
     let code = object.getattr("wants")?.getattr("__code__")?;
     let file: String = code.getattr("co_filename")?.extract()?;
@@ -74,7 +74,7 @@ impl PyAgent {
         }
         let Ok(made) = wanted.cast::<SystemCall>() else {
             let message = format!(
-                "`{}.wants` gave {}; it gives a call, or `Done(value)`",
+                "`{}.wants` returned {}; return a call, or `Done(value)`",
                 self.kind,
                 crate::values::argument::shown(&wanted)
             );
@@ -105,7 +105,7 @@ impl PyAgent {
         json::encode(&self.fields(py)?, || format!("the state of `{}`", self.kind))
     }
 
-    /// Converts its exception to the task's error.
+    /// Converts an exception of the state machine to the task's error.
     fn raised(py: Python<'_>, error: &PyErr) -> TaskError {
         if errors::ends_the_run(py, error) {
             session::interrupt(error.clone_ref(py));

@@ -1,4 +1,4 @@
-//! `Attempt`: what the function of a step can learn about and do in the current attempt.
+//! `Attempt`: information about the current attempt for the function of a step, and actions in it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,14 +24,15 @@ use crate::values::{errors, json};
 pub(crate) struct Attempt {
     inner: tiffany::durable::Attempt,
     process: Process,
-    /// How often its code was interrupted on the event loop that async steps share.
+    /// How often the attempt's code was interrupted on the event loop that async steps share.
     interruptions: AtomicU32,
-    /// Wakes the future that waits for its result, if it runs on that event loop.
+    /// The waker of the future that waits for the attempt's result, if that runs on the shared
+    /// event loop.
     waker: OnceLock<Waker>,
 }
 
 /// The number of interruptions after which an attempt gets no more turns, because it would block
-/// the other steps for ever.
+/// the other steps forever.
 const MAX_INTERRUPTIONS: u32 = 3;
 
 impl Attempt {
@@ -44,23 +45,23 @@ impl Attempt {
         Attempt { inner, process: Process::current(), interruptions, waker }
     }
 
-    /// Counts an interruption of its code.
+    /// Counts an interruption of the attempt's code.
     pub(super) fn interrupt(&self) {
         self.interruptions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether its code was interrupted too often to get another turn.
+    /// Whether the attempt's code was interrupted too often to get another turn.
     #[inline]
     pub(super) fn is_stopped(&self) -> bool {
         self.interruptions.load(Ordering::Relaxed) >= MAX_INTERRUPTIONS
     }
 
-    /// Sets the waker of the future that waits for its result.
+    /// Sets the waker of the future that waits for the attempt's result.
     pub(super) fn set_waker(&self, waker: &Waker) {
         drop(self.waker.set(waker.clone()));
     }
 
-    /// Wakes the future that waits for its result.
+    /// Wakes the future that waits for the attempt's result.
     pub(super) fn wake(&self) {
         self.waker.get().into_iter().for_each(Waker::wake_by_ref);
     }
@@ -144,7 +145,7 @@ impl Attempt {
         }
     }
 
-    /// Saves a value for later attempts, and waits until it is safe in the log.
+    /// Saves a value for later attempts, and waits until it is durable in the log.
     fn checkpoint(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = value.py();
         if !self.process.is_current() {

@@ -21,7 +21,7 @@ pub(crate) struct Control {
     way: Mutex<Option<Way>>,
     /// The directory of the log, if there is one.
     dir: Option<PathBuf>,
-    /// The thread of the runtime, on which requests would wait for themselves.
+    /// The thread of the runtime: a request made there would wait for itself.
     home: Option<ThreadId>,
 }
 
@@ -176,6 +176,7 @@ pub(crate) fn promise_uuid(promise: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     let uuid = promise.getattr("uuid").unwrap_or_else(|_| promise.clone());
     let text = uuid.str()?.to_string();
     Uuid::parse(&text).ok_or_else(|| {
-        TiffanyError::UnknownPromise.err(promise.py(), format!("{text:?} is no UUID of a promise"))
+        TiffanyError::UnknownPromise
+            .err(promise.py(), format!("{text:?} is not the UUID of a promise"))
     })
 }

@@ -1,6 +1,6 @@
 //! Async steps: each attempt of a step that is an `async def` is an asyncio task, on an event loop
-//! that they share, in a thread of its own. An attempt that is no longer waited for is cancelled. It
-//! knows nothing of queues, retries and logs.
+//! that they share, in a thread of its own. An attempt that is no longer waited for is cancelled.
+//! This file doesn't depend on queues, retries or logs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -40,7 +40,7 @@ macro_rules! of_loop {
     }};
 }
 
-/// Returns the event loop, which is started when it is first needed.
+/// Returns the event loop; starts it on first use.
 fn background(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     of_loop!(py, "background")?.call0()
 }
@@ -91,7 +91,7 @@ impl Wake for Awake {
     }
 }
 
-/// One attempt.
+/// An attempt at an async step.
 pub(super) struct AsyncAttempt {
     work: Arc<Work>,
     state: State,
@@ -127,7 +127,7 @@ impl AsyncAttempt {
         let task = of_loop!(py, "StepTask")?.call((coroutine,), Some(&options))?;
         task.setattr(intern!(py, "attempt"), &attempt)?;
         let done = Py::new(py, Done(waker.clone()))?;
-        // In the step's context, so that code that handles the result belongs to the step.
+        // Added in the step's context, so that code that handles the result belongs to the step.
         let options = PyDict::new(py);
         options.set_item(intern!(py, "context"), context)?;
         task.call_method(intern!(py, "add_done_callback"), (done,), Some(&options))?;
@@ -138,7 +138,7 @@ impl AsyncAttempt {
         let py = task.py();
         let over = || -> PyResult<Result<String, StepError>> {
             if task.call_method0("cancelled")?.is_truthy()? {
-                let message = "its task was cancelled by somebody on its loop";
+                let message = "its task was cancelled by other code on its loop";
                 let error = TaskError::new(ErrorKind::StepFailed, message);
                 return Ok(Err(binding::worth_another_attempt(error)));
             }
@@ -189,7 +189,7 @@ impl Drop for AsyncAttempt {
         };
         Python::try_attach(|py| {
             let task = task.into_bound(py);
-            // On the event loop's thread, where futures are polled and dropped.
+            // This runs on the event loop's thread, where futures are polled and dropped.
             if let Err(error) = task.call_method0("give_up") {
                 error.write_unraisable(py, Some(&task));
             }

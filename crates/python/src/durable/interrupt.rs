@@ -56,7 +56,7 @@ fn caught(py: Python<'_>, _args: &Bound<'_, PyTuple>) -> PyResult<()> {
 }
 
 thread_local! {
-    /// Whether it was raised in this thread since a turn last checked.
+    /// Whether the exception was raised in this thread since a turn last checked.
     static RAISED: Arc<AtomicBool> = Arc::default();
 }
 
@@ -121,7 +121,8 @@ fn give_back_unraisable_hook(py: Python<'_>) {
     }
 }
 
-/// Called with a dropped exception. That of an interruption is raised again in the surrounding code.
+/// Called with a dropped exception. That of an interruption is raised again in the surrounding
+/// code.
 #[pyfunction]
 fn unraisable(dropped: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = dropped.py();

@@ -1,5 +1,5 @@
-//! Python as the language of durable runs. `python/tiffany/durable/_workflows.py` finds and describes
-//! the functions.
+//! Python as the language of durable runs. `python/tiffany/durable/_workflows.py` finds and
+//! describes the functions.
 
 use pyo3::prelude::*;
 use tiffany::binding::{Interrupter, Language, Wanted, Way};

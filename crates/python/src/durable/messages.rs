@@ -52,7 +52,7 @@ impl Patched {
 /// and the earlier history is dropped, both from memory and from the log. In this way a run that
 /// never ends has a log that does not grow.
 ///
-/// The run keeps its id, its UUID and the messages that it has not received; everyone who waits for
+/// The run keeps its id, its UUID and the messages that it has not received; code that waits for
 /// its outcome keeps waiting. Only the root task may do this, and only when every other task of the
 /// run has finished.
 ///
@@ -104,7 +104,7 @@ impl ContinueAs {
 /// UUID, or the id it was started with.
 #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
 pub(crate) struct SendMessage {
-    /// The run it goes to.
+    /// The run that receives the message.
     run: Py<PyAny>,
     /// The name of the message.
     name: String,
@@ -160,8 +160,9 @@ pub(crate) fn identity(run: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     let uuid = run.getattr("uuid").unwrap_or_else(|_| run.clone());
     let text = uuid.str()?.to_string();
     Uuid::parse(&text).ok_or_else(|| {
-        let message =
-            format!("{text:?} is no run; give a Run, a uuid.UUID or the id it was started under");
+        let message = format!(
+            "{text:?} is not a run; give a Run, a uuid.UUID or the id that it was started with"
+        );
         TiffanyError::BadArgument.err(run.py(), message)
     })
 }

@@ -1,5 +1,5 @@
-//! Durable runs in Python: workflows, steps and messages. The codec encodes what is recorded, and the
-//! runtime records it. Decorators and checks of arguments are in `python/tiffany/durable`.
+//! Durable runs in Python: workflows, steps and messages. The codec encodes what is recorded, and
+//! the runtime records it. Decorators and checks of arguments are in `python/tiffany/durable`.
 
 mod agent;
 pub(crate) mod attempt;

@@ -15,14 +15,14 @@ use crate::durable::runs::{identity, raised};
 use crate::process::interpreter;
 use crate::values::errors;
 
-/// A rule that `python/tiffany` has checked: minimum age in seconds, number of runs to keep, maximum
-/// bytes, outcomes, and seconds until runs are compacted.
+/// A rule that `python/tiffany` has checked: minimum age in seconds, number of runs to keep,
+/// maximum bytes, outcomes, and seconds until runs are compacted.
 pub(crate) type RuleParts = (Option<f64>, Option<usize>, Option<u64>, Vec<String>, Option<f64>);
 
 /// A run that a rule selects: UUID, id, outcome, end, bytes, and why it is selected.
 type CandidateParts = (String, String, &'static str, String, u64, &'static str);
 
-/// Runs that were left as they are, with the reasons.
+/// Runs that were not changed, with the reasons.
 type RefusedParts = Vec<(String, Py<PyAny>)>;
 
 /// The number of removed blobs, their bytes, and the number of damaged runs.
@@ -31,7 +31,7 @@ pub(crate) type CollectedParts = (u64, u64, u64);
 /// The runs that the rules remove, compact, and keep because a fork needs them.
 type PlanParts = (Vec<CandidateParts>, Vec<CandidateParts>, Vec<(CandidateParts, String)>);
 
-/// The result: runs that were not compacted, runs that were left, freed bytes, blobs.
+/// The result: runs that were not compacted, runs that were not changed, freed bytes, blobs.
 pub(crate) type DoneParts = (Vec<String>, RefusedParts, u64, CollectedParts);
 
 /// Runs with the result of compacting them.

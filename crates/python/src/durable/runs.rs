@@ -20,7 +20,7 @@ fn run(uuid: Uuid) -> DurableRun<Box<RawValue>> {
 }
 
 pub(super) fn raised<T>(py: Python<'_>, result: Result<T, RunError>) -> PyResult<T> {
-    // Ctrl-C during the wait.
+    // Ctrl-C was pressed during the wait.
     if let Some(error) = session::take_interrupt() {
         return Err(error);
     }
@@ -116,7 +116,7 @@ pub(crate) fn snapshot(runtime: &mut Runtime, of: &Bound<'_, PyAny>) -> PyResult
     raised(py, runtime.snapshot(&of))
 }
 
-/// Waits until everything requested so far is safe in the log.
+/// Waits until everything requested so far is durable in the log.
 pub(crate) fn flush(py: Python<'_>, runtime: &mut Runtime) -> PyResult<()> {
     let flushed = runtime.flush();
     raised(py, flushed)

@@ -28,7 +28,7 @@ pub(crate) struct Settings<'py> {
     #[pyo3(from_py_with = argument::snapshot_every)]
     snapshot_every: u64,
     retention: Vec<RuleParts>,
-    /// Seconds.
+    /// The interval of retention, in seconds.
     retention_every: f64,
 }
 

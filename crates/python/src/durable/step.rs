@@ -42,7 +42,7 @@ struct Settings {
     kind: String,
     is_async: bool,
     attempts: u64,
-    /// First wait in seconds, factor, longest wait in seconds, jitter.
+    /// The first wait in seconds, the factor, the longest wait in seconds, and the jitter.
     backoff: (f64, f64, f64, f64),
     timeout: Option<f64>,
     heartbeat: Option<f64>,

@@ -1,7 +1,7 @@
-//! The queue of ready callbacks of the event loop that async steps share. The event loop takes every
-//! callback from it, including the resumption of tasks, so this is where the watchdog learns which
-//! step runs. A callback that keeps the event loop for too long is interrupted, and a child process
-//! that it forked ends when it returns to the event loop.
+//! The queue of ready callbacks of the event loop that async steps share. The event loop takes
+//! every callback from it, including the resumption of tasks, so this is where the watchdog learns
+//! which step runs. A callback that keeps the event loop for too long is interrupted, and a child
+//! process that it forked ends when it returns to the event loop.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,8 +50,8 @@ impl ReadyQueue {
         handles.iter().try_for_each(|handle| visit.call(handle))
     }
 
-    /// Replaces `call_soon` of the event loop. A finished task calls it with the callbacks that wait for
-    /// the task, which must not be lost to an interruption of that task.
+    /// Replaces `call_soon` of the event loop. A finished task calls it with the callbacks that
+    /// wait for the task, which must not be lost to an interruption of that task.
     #[pyo3(signature = (callback, *args, context = None))]
     fn call_soon<'py>(
         &self,
@@ -135,7 +135,7 @@ pub(super) fn is_another_step(py: Python<'_>, attempt: Option<&Bound<'_, Attempt
     caller.is_some_and(|caller| !attempt.is_some_and(|attempt| caller.is(attempt)))
 }
 
-/// Whether an exception is that of an interruption.
+/// Whether an exception was raised to interrupt a step.
 #[pyfunction]
 #[pyo3(name = "_is_interruption")]
 pub(super) fn is_interruption(error: &Bound<'_, PyAny>) -> bool {
@@ -152,7 +152,7 @@ fn boundary(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(code.bind(py))
 }
 
-/// The line of the boundary at which it calls the callback, noted at the last interruption.
+/// The line of the boundary that calls the callback, noted at the last interruption.
 static CALLING_LINE: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the frame of the boundary around a frame.
@@ -180,7 +180,7 @@ pub(super) fn runs_callback(py: Python<'_>, thread: std::ffi::c_long) -> PyResul
     let frames = py.import("sys")?.call_method0("_current_frames")?;
     let Some(frame) = frame_of_boundary(frames.get_item(thread)?)? else { return Ok(false) };
     let line = line_of(&frame)?;
-    // On its first line it does not catch exceptions yet.
+    // On its first line the boundary doesn't catch exceptions yet.
     if line == boundary(py)?.getattr("co_firstlineno")?.extract::<u32>()? {
         return Ok(false);
     }

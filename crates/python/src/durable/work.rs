@@ -21,8 +21,8 @@ pub(super) struct Work {
     pub(super) given: Given,
     /// Exceptions after which the step is not retried.
     pub(super) no_retry: Py<PyAny>,
-    /// Runs the function inside a transaction, for transactional steps: `transact(function, attempt,
-    /// args, kwargs)` returns JSON.
+    /// Runs the function inside a transaction, for transactional steps: `transact(function,
+    /// attempt, args, kwargs)` returns JSON.
     pub(super) transact: Option<Py<PyAny>>,
 }
 
@@ -80,13 +80,13 @@ impl Work {
         }
     }
 
-    /// An attempt on a thread.
+    /// Makes an attempt on a thread.
     pub(super) fn attempt(&self, py: Python<'_>, attempt: Attempt) -> Result<String, StepError> {
         let attempted = || {
             let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
             let value = attempt::within(&attempt, || self.call(py, &attempt))?;
             match self.transact {
-                // It was recorded in the transaction, so it is encoded already.
+                // The value was recorded in the transaction, so it is encoded already.
                 Some(_) => value.extract::<String>().map(Ok),
                 None => Ok(self.result(&value)),
             }
@@ -94,7 +94,7 @@ impl Work {
         attempted().unwrap_or_else(|error| Err(self.failed(py, &error)))
     }
 
-    /// An attempt of an `async def` on this thread, on its own event loop.
+    /// Makes an attempt of an `async def` on this thread, on its own event loop.
     pub(super) fn attempt_here(
         &self,
         py: Python<'_>,
@@ -152,7 +152,7 @@ impl Work {
                 say_where(py, error);
                 json::written(exception, error.traceback(py).as_ref())
             }
-            // An exception that ends the process or a task elsewhere must not do so in the run.
+            // An exception that would end the process or cancel a task must not do so in the run.
             false => ended_by(&errors::text(exception)),
         };
         let is_hopeless = exception.is_instance(self.no_retry.bind(py)).unwrap_or(false)
@@ -198,5 +198,5 @@ fn say_where(py: Python<'_>, error: &PyErr) {
     }
 }
 
-/// How many of the innermost lines the note has.
+/// How many of the innermost lines the note contains.
 const SHOWN_LINES: usize = 8;

@@ -1,5 +1,5 @@
-//! Handles of channels, semaphores, mutexes and groups. A handle refers to an entry in the tables of
-//! its run and releases it when dropped.
+//! Handles of channels, semaphores, mutexes and groups. A handle refers to an entry in the tables
+//! of its run and releases it when dropped.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

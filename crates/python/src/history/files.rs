@@ -1,4 +1,5 @@
-//! What needs the log only, and no code of the runs: comparing two runs, exports, and backups.
+//! Functions that need only the log, and not the code of the runs: comparing two runs, exports, and
+//! backups.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

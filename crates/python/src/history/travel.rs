@@ -34,7 +34,7 @@ type TaskParts = (
     Option<Py<PyAny>>,
 );
 
-/// A frame: function, file, line, variables.
+/// A frame: function, file, line and variables.
 type FrameParts = (String, String, u32, Vec<(String, String)>);
 
 /// Moves through the records of one run, on the thread that created it.

@@ -16,9 +16,9 @@ use crate::values::{argument, errors, json};
 /// A run, its id, its function, and the error because of which it would not continue.
 type CheckedParts = (String, String, String, Option<Py<PyAny>>);
 
-/// A run, its id and function; the number of calls that matched the log; the next calls (task, call,
-/// name, line); its value or its error, if it would end; the error because of which it would not
-/// continue; the proposed code (line, id, code, why).
+/// A run, its id and function; the number of calls that matched the log; the next calls (task,
+/// call, name, line); its value or its error, if it would end; the error because of which it would
+/// not continue; the proposed code (line, id, code, why).
 type TrialParts = (
     (String, String, String),
     usize,

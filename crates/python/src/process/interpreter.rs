@@ -13,9 +13,9 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// Calls a function that may wait, with the interpreter released. The function may attach again.
 pub(crate) fn without<R>(py: Python<'_>, act: impl FnOnce() -> R) -> R {
-    /// Never leaves this thread: `detach` calls the function here and at once.
+    /// A value that never leaves this thread: `detach` calls the function here and at once.
     struct Here<T>(T);
-    // SAFETY: see above.
+    // SAFETY: as explained above, the value never leaves this thread.
     unsafe impl<T> Send for Here<T> {}
     impl<T: FnOnce() -> R, R> Here<T> {
         fn run(self) -> Here<R> {
@@ -95,7 +95,7 @@ pub(crate) fn leave(py: Python<'_>) {
         if !told && begun.elapsed() > SILENCE {
             told = true;
             eprintln!(
-                "tiffany: the program is over, but a step is still at work on a thread; waiting for it (Ctrl-C: no more)"
+                "tiffany: the program has finished, but a step is still running on a thread; waiting for it (Ctrl-C stops waiting)"
             );
         }
     }

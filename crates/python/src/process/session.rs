@@ -51,7 +51,7 @@ pub(crate) fn forked(py: Python<'_>) {
     FORKS.fetch_add(1, Ordering::Relaxed);
     RUNNING.store(0, Ordering::Relaxed);
     binding::forked();
-    // They belong to the parent and must not be dropped here.
+    // The handles belong to the parent and must not be dropped here.
     std::mem::forget(std::mem::take(&mut *lock()));
     if let Err(error) = signals::forked(py) {
         error.write_unraisable(py, None);

@@ -1,5 +1,5 @@
 //! Ctrl-C and SIGTERM while a loop runs. The first signal asks the loop to end in an orderly way,
-//! and no task receives an exception; the second one ends it at once. It knows nothing of runs.
+//! and no task receives an exception; the second one ends it at once. It doesn't depend on runs.
 
 use std::cell::Cell;
 use std::io::{PipeReader, PipeWriter, Read};
@@ -21,13 +21,13 @@ use crate::values::errors;
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 
-/// No descriptor is woken by signals.
+/// The value for "no descriptor is woken by signals".
 const NO_FD: i32 = -1;
 
-/// What a signal means to the loop of a thread.
+/// The meaning of the next signal for the loop of a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loop {
-    /// There is no loop: the exception is raised where the thread is.
+    /// No loop runs: the exception is raised wherever the thread is.
     None,
     /// The next signal asks the loop to end.
     Listens,
@@ -35,13 +35,13 @@ enum Loop {
     Asked,
 }
 
-/// What the second signal does.
+/// The effect of the second signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Second {
-    /// Raises the exception where the thread is, even inside a task.
+    /// Raises the exception wherever the thread is, even inside a task.
     Raises,
-    /// Ends the process like a crash, which durable runs survive. Raised in one of their tasks, the
-    /// exception would run `finally` blocks.
+    /// Ends the process like a crash, which durable runs survive. An exception in one of their
+    /// tasks would run `finally` blocks.
     Exits,
 }
 
@@ -106,7 +106,8 @@ fn exception(number: i32) -> PyErr {
     }
 }
 
-/// Routes Ctrl-C to the loop of this thread while it exists, unless the program has its own handler.
+/// Routes Ctrl-C to the loop of this thread while it exists, unless the program has its own
+/// handler.
 pub(crate) struct Watch {
     was: (Loop, Second),
     /// Python handles signals only on its main thread.
@@ -146,7 +147,7 @@ pub(crate) fn watched<T>(
     }
 }
 
-/// Has signals end the waits of a runtime.
+/// Makes signals end the waits of a runtime.
 pub(crate) fn wake(runtime: &tiffany::Runtime) -> PyResult<()> {
     Ok(binding::wake_by(runtime, bell()?.0.as_fd())?)
 }

@@ -15,9 +15,9 @@ pub(crate) struct OneThread<T> {
     value: ManuallyDrop<T>,
 }
 
-// SAFETY: the value is reached only through `get` and `drop`, which check the thread first.
+// SAFETY: the value is accessed only through `get` and `drop`, which check the thread first.
 unsafe impl<T> Send for OneThread<T> {}
-// SAFETY: as above.
+// SAFETY: the value is accessed only through `get` and `drop`, which check the thread first.
 unsafe impl<T> Sync for OneThread<T> {}
 
 impl<T> OneThread<T> {
@@ -47,7 +47,7 @@ impl<T> OneThread<T> {
 
 impl<T> Drop for OneThread<T> {
     fn drop(&mut self) {
-        // It must not be dropped elsewhere, so it is leaked.
+        // Dropping the value on another thread would be unsound, so it is leaked.
         if !self.is_forked() && self.thread == std::thread::current().id() {
             // SAFETY: the value is dropped once, here, on its own thread.
             unsafe { ManuallyDrop::drop(&mut self.value) }

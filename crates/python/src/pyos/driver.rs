@@ -1,6 +1,6 @@
-//! A pyos task as a task of the kernel. Each turn resumes it once. The `handle` of a pyos call does
-//! what the task asks of its scheduler; what remains becomes calls of the kernel: a turn, a wait,
-//! tasks to spawn or to kill.
+//! A pyos task as a task of the kernel. Each turn resumes it once. The `handle` of a pyos call
+//! changes the scheduler as the task requests; the rest becomes calls of the kernel: a turn, a
+//! wait, tasks to spawn or to kill.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -30,7 +30,7 @@ use crate::tasks::{program, spawn};
 use crate::values::errors;
 use crate::values::line::Line;
 
-/// How often to check for other threads while they could schedule a task.
+/// How often to check whether other threads still exist that could schedule a task.
 const LOOK_AT_THREADS: Duration = Duration::from_millis(500);
 
 /// A running pyos task.
@@ -38,22 +38,22 @@ pub(crate) struct Driven {
     task: Py<PyosTask>,
     scheduler: Py<PyAny>,
     kernel: Py<PyosKernel>,
-    /// The turn that it gave up.
+    /// The pending yield of the task.
     yielding: Option<tiffany::Yield>,
-    /// Its other pending calls.
+    /// The other pending calls.
     calls: Vec<Outstanding>,
-    /// The call of `tiffany` that it made itself.
+    /// The call of `tiffany` that the task made itself.
     native: Option<Pending>,
-    /// Its outcome, once it has ended.
+    /// The outcome of the task, once it has ended.
     end: Option<Result<Value, TaskError>>,
     is_over: bool,
     methods: Methods,
     context: TaskContext,
-    /// The process that it belongs to.
+    /// The process that the task belongs to.
     process: Process,
 }
 
-/// Which methods are overridden; the others need not be called.
+/// The methods that are overridden; the others need not be called.
 #[derive(Clone, Copy)]
 struct Methods {
     runs_plainly: bool,
@@ -134,7 +134,7 @@ impl Future for Driven {
             if errands.is_empty() {
                 return polled;
             }
-            // Its errands are carried out before it ends.
+            // The task's errands are carried out before it ends.
             if let Poll::Ready(end) = polled {
                 driven.end = Some(end);
             }
@@ -203,7 +203,7 @@ impl Driven {
         }
     }
 
-    /// The task's first turn in the kernel.
+    /// Prepares the task for its first turn in the kernel.
     fn settle_in(&mut self, task: &Bound<'_, PyosTask>, cx: &mut Context<'_>) {
         let py = task.py();
         let Some(at) = binding::current_task() else { return };
@@ -238,7 +238,7 @@ impl Driven {
         }
     }
 
-    /// The task gives up its turn.
+    /// Handles a task that gives up its turn.
     fn reschedule(&mut self, task: &Bound<'_, PyosTask>) -> Flow {
         let py = task.py();
         if self.methods.schedules_plainly {
@@ -251,7 +251,7 @@ impl Driven {
         }
     }
 
-    /// The task makes a pyos call, whose `handle` is called.
+    /// Handles a pyos call of the task by calling its `handle`.
     fn handle(&mut self, task: &Bound<'_, PyosTask>, call: &Bound<'_, PyAny>) -> Flow {
         let py = task.py();
         let handled = call
@@ -273,8 +273,8 @@ impl Driven {
         Flow::Ask(None)
     }
 
-    /// Makes the kernel calls that are due before the task continues: at least a turn, with the given
-    /// call or by giving up the current one.
+    /// Makes the kernel calls that are due before the task continues: at least a turn, with the
+    /// given call or by giving up the current one.
     fn ask(&mut self, task: &Bound<'_, PyosTask>, call: Option<KernelCall>, cx: &mut Context<'_>) {
         let py = task.py();
         let errands = self.kernel.bind(py).borrow_mut().take_errands();
@@ -329,8 +329,8 @@ impl Driven {
         }
     }
 
-    /// Takes the answer to a call of `tiffany`. A task that was scheduled meanwhile no longer waits for
-    /// it.
+    /// Takes the answer to a call of `tiffany`. A task that was scheduled meanwhile no longer waits
+    /// for it.
     fn poll_native(&mut self, task: &Bound<'_, PyosTask>, cx: &mut Context<'_>) {
         let Some(pending) = &mut self.native else { return };
         let py = task.py();
@@ -463,7 +463,7 @@ impl Driven {
                     match place {
                         Place::Kernel(at) => {
                             if victim.is(&self.task) {
-                                // It does not continue.
+                                // The task doesn't continue.
                                 self.kernel.bind(py).borrow_mut().take_ready(victim);
                             }
                             (Why::Kill, KernelCall::KillTask(at.tid))
@@ -537,19 +537,19 @@ impl Driven {
     }
 }
 
-/// What happens after a turn.
+/// The continuation after a turn.
 enum Flow {
     /// The task continues at once.
     GoOn,
-    /// It continues with its next turn in the kernel, with this call if there is one.
+    /// The task continues with its next turn in the kernel, with this call if there is one.
     Ask(Option<KernelCall>),
-    /// It waits for the answer to a call of `tiffany`.
+    /// The task waits for the answer to a call of `tiffany`.
     Wait,
 }
 
 impl Why {
-    /// Returns the reason and the kernel call for a wait of a task. There is no call for a task that the
-    /// kernel does not know yet.
+    /// Returns the reason and the kernel call for a wait of a task. There is no call for a task
+    /// that the kernel does not know yet.
     fn of(py: Python<'_>, wait: &WaitsFor) -> (Why, Option<KernelCall>) {
         match wait {
             WaitsFor::Read(fd) => (Why::Read(*fd), Some(KernelCall::ReadWait(*fd))),
@@ -596,13 +596,13 @@ impl Program for Driven {
     }
 
     fn waits_for(&self) -> Option<Cow<'static, str>> {
-        (self.calls.is_empty() && self.native.is_none()).then(|| "somebody to schedule it".into())
+        (self.calls.is_empty() && self.native.is_none()).then(|| "other code to schedule it".into())
     }
 }
 
 impl Drop for Driven {
-    /// An unfinished task was killed before its first turn, or its cleanup takes too long. When the main
-    /// loop is being left, it stays as it is.
+    /// Handles an unfinished task that was killed before its first turn, or whose cleanup takes too
+    /// long. While the main loop is being left, the task stays as it is.
     fn drop(&mut self) {
         if self.is_over || !self.process.is_current() {
             return;

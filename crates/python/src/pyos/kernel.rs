@@ -1,5 +1,5 @@
-//! The tasks of a pyos scheduler: which exist, which are ready, and what has to be requested from
-//! the kernel for them. Its main loop is a run of the kernel.
+//! The tasks of a pyos scheduler: all tasks, the ready ones, and the requests to the kernel on
+//! their behalf. The scheduler's main loop is a run of the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -38,7 +38,8 @@ pub(crate) struct PyosKernel {
     errands: Vec<Errand>,
     /// The handle of the main loop, while it runs.
     running: Option<RuntimeHandle>,
-    /// Whether a task of this scheduler has its turn. It carries out the errands at the end of the turn.
+    /// Whether a task of this scheduler has its turn. That task carries out the errands at the end
+    /// of the turn.
     in_turn: bool,
     /// Whether the main loop is being left, in which case unfinished tasks stay as they are.
     is_leaving: bool,
@@ -131,7 +132,7 @@ impl PyosKernel {
         self.ready
     }
 
-    /// Takes the task that has been ready longest. It does not run until it is scheduled again.
+    /// Takes the task that has been ready longest. It doesn't run until it is scheduled again.
     fn take_first(&mut self, py: Python<'_>) -> Option<Py<PyosTask>> {
         let since = |task: &&Py<PyosTask>| task.bind(py).borrow().ready_since;
         let ready = self.live.values().filter(|task| since(task).is_some());
@@ -190,12 +191,12 @@ impl PyosKernel {
         was_ready
     }
 
-    /// A task of this scheduler begins its turn.
+    /// Begins a turn of a task of this scheduler.
     pub(crate) fn begin_turn(&mut self) {
         self.in_turn = true;
     }
 
-    /// A task of this scheduler ends its turn. Returns the errands that it has to carry out.
+    /// Ends a turn of a task of this scheduler. Returns the errands that the task has to carry out.
     pub(crate) fn end_turn(&mut self) -> Vec<Errand> {
         self.in_turn = false;
         std::mem::take(&mut self.errands)
@@ -222,15 +223,15 @@ impl PyosKernel {
         self.is_leaving
     }
 
-    /// Numbers of tasks are the same as in the kernel where possible. A task whose number differs has
-    /// this name there.
+    /// Returns a name for a task in the kernel, if its number there differs from its number in
+    /// pyos.
     pub(crate) fn name_for(&mut self, task: &Bound<'_, PyosTask>) -> Option<String> {
         self.spawned += 1;
         let tid = task.borrow().tid;
         (tid != self.spawned).then(|| format!("pyos task {tid}"))
     }
 
-    /// Has a task carry out an errand: the task that has its turn, or else any task.
+    /// Assigns an errand to the task that has its turn, or else to any task.
     fn send_out(&mut self, py: Python<'_>, errand: Errand) {
         self.errands.push(errand);
         if self.in_turn {
@@ -273,8 +274,8 @@ impl PyosKernel {
         Some(root)
     }
 
-    /// Ends a run. Unfinished tasks are as before the run. Returns the errands that were not carried
-    /// out.
+    /// Ends a run. Unfinished tasks become as they were before the run. Returns the errands that
+    /// were not carried out.
     fn end(&mut self, py: Python<'_>) -> Vec<Errand> {
         self.running = None;
         self.in_turn = false;

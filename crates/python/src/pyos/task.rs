@@ -1,5 +1,6 @@
-//! A pyos task: a generator, the generators that called it, and the value it is resumed with, all of
-//! which the program may read and change. Of the kernel it knows only the number it has there.
+//! A pyos task: a generator, the generators that called it, and the value that it is resumed with,
+//! all of which the program may read and change. It doesn't depend on the kernel, apart from its
+//! number there.
 
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyGeneratorExit, PyRuntimeError, PyStopIteration};
@@ -25,37 +26,38 @@ pub(crate) struct PyosTask {
     pub(crate) sendval: Py<PyAny>,
     #[pyo3(get, set)]
     stack: Py<PyList>,
-    /// The exception that it gets at its yield.
+    /// The exception that is raised at the task's yield.
     pub(crate) throwing: Option<PyErr>,
-    /// While the task is being killed: the number of callers that have not got the exception yet.
+    /// While the task is being killed: the number of callers that have not received the exception
+    /// yet.
     unwinding: Option<usize>,
     pub(crate) place: Place,
-    /// When it became ready, counted by its scheduler.
+    /// When the task became ready, counted by its scheduler.
     pub(crate) ready_since: Option<u64>,
-    /// What it waits for.
+    /// The events that the task waits for.
     pub(crate) waits: Vec<WaitsFor>,
     /// The call of `tiffany` that was unanswered when the main loop was left.
     pub(crate) unanswered: Option<Py<SystemCall>>,
-    /// Whether it was killed before its first turn.
+    /// Whether the task was killed before its first turn.
     pub(crate) is_killed: bool,
-    /// Whether `Scheduler.exit` was called for it.
+    /// Whether `Scheduler.exit` was called for the task.
     pub(crate) has_exited: bool,
 }
 
-/// Where a task is.
+/// The place of a task in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// No main loop runs, or the task was not scheduled.
     Outside,
-    /// About to be spawned.
+    /// The task is about to be spawned.
     Starting,
-    /// In the kernel.
+    /// The task is in the kernel.
     Kernel(TaskRef),
-    /// It has finished.
+    /// The task has finished.
     Over,
 }
 
-/// What a task waits for, as a call of the kernel.
+/// An event that a task waits for, as a call of the kernel.
 pub(crate) enum WaitsFor {
     Read(i32),
     Write(i32),
@@ -64,11 +66,11 @@ pub(crate) enum WaitsFor {
 
 /// The result of resuming a task.
 pub(crate) enum Turn {
-    /// It yielded a pyos call.
+    /// The task yielded a pyos call.
     Call(Py<PyAny>),
-    /// It yielded a call of `tiffany`.
+    /// The task yielded a call of `tiffany`.
     Native(Py<SystemCall>),
-    /// It gave up its turn.
+    /// The task gave up its turn.
     Yielded,
     Returned,
     Raised(PyErr),
@@ -169,7 +171,7 @@ impl PyosTask {
             return false;
         };
         let ended = std::mem::replace(&mut task.borrow_mut().target, caller.unbind());
-        // Its cleanup may read the task.
+        // The cleanup of the generator may read the task.
         drop(ended);
         true
     }
@@ -184,8 +186,8 @@ impl PyosTask {
         stack.bind(py).append(caller)
     }
 
-    /// Sets the value that the task is resumed with. Dropping the old value may run code that reads the
-    /// task.
+    /// Sets the value that the task is resumed with. Dropping the old value may run code that reads
+    /// the task.
     pub(crate) fn send(task: &Bound<'_, PyosTask>, value: Py<PyAny>) {
         let before = std::mem::replace(&mut task.borrow_mut().sendval, value);
         drop(before);
@@ -272,8 +274,8 @@ pub(crate) fn resume(task: &Bound<'_, PyosTask>) -> Turn {
             Output::Returned(_) if PyosTask::depth(task) == 0 => return Turn::Returned,
             Output::Returned(value) => Ok(value),
             Output::Raised(error) => {
-                // Python keeps exception and traceback apart while an exception propagates; other code expects them
-                // together.
+                // Python keeps exception and traceback apart while an exception propagates; other
+                // code expects them together.
                 traceback::set(error.value(py), error.traceback(py).as_ref());
                 if PyosTask::depth(task) == 0 {
                     return raised(task, error);
@@ -322,7 +324,7 @@ impl Yielded {
 fn yielded(task: &Bound<'_, PyosTask>) -> Turn {
     match task.borrow().unwinding {
         None => Turn::Yielded,
-        // As Python does.
+        // Python raises the same error.
         Some(_) => Turn::Raised(PyRuntimeError::new_err("generator ignored GeneratorExit")),
     }
 }

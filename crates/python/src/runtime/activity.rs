@@ -117,7 +117,7 @@ impl Events {
         })
     }
 
-    /// Ends the subscription. Threads that wait in it learn that there are no more events.
+    /// Ends the subscription. Threads that wait for an event return.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let mut subscription = interpreter::without(py, || self.lock());
         drop(subscription.take());

@@ -1,5 +1,5 @@
-//! A runtime inside the asyncio loop of the same thread. `python/tiffany/_aio/guest.py` drives it
-//! and is told when to drive it next and which runs have finished.
+//! A runtime inside the asyncio loop of the same thread. `python/tiffany/_aio/guest.py` drives it;
+//! each call reports when to drive it next and which runs have finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,7 +91,8 @@ impl Guests {
         let _hooks = Hooks::new(py)?;
         let driven = binding::go_on(runtime, rounds, |_| session::is_interrupted());
         if let Some(error) = session::take_interrupt() {
-            // It is unknown which run's task raised it. It ends the process, so it concerns all runs.
+            // The run whose task raised the exception is unknown. The exception ends the process,
+            // so it concerns all runs.
             self.runs.values_mut().for_each(|guest| guest.interrupt(py, runtime, &error));
             self.unseen.extend(self.runs.keys());
         }
@@ -111,9 +112,10 @@ impl Guests {
 /// A run that an asyncio loop waits for.
 pub(crate) struct Guest {
     run: Run,
-    /// The exception of a task that ends the run. It is raised when the other tasks have cleaned up.
+    /// The exception of a task that ends the run. It is raised when the other tasks have cleaned
+    /// up.
     interrupt: Option<PyErr>,
-    /// The run is no longer waited for: its tasks cannot clean up, or their time is up.
+    /// Whether the run is no longer waited for: its tasks cannot clean up, or their time is up.
     is_left: bool,
     /// Closes the run's async generators at its end.
     _generators: Option<OfRun>,
@@ -158,16 +160,16 @@ impl Guest {
         self.is_left || self.is_over(runtime)
     }
 
-    /// Cancels the tasks of the run because one of them raised an exception that ends the process. They
-    /// get time to clean up once.
+    /// Cancels the tasks of the run because one of them raised an exception that ends the process.
+    /// They can clean up once.
     fn interrupt(&mut self, py: Python<'_>, runtime: &mut tiffany::Runtime, error: &PyErr) {
         let cleans_up = self.interrupt.is_none() && errors::ends_the_run(py, error);
         self.is_left = !(cleans_up && self.end(runtime));
         self.interrupt.get_or_insert_with(|| error.clone_ref(py));
     }
 
-    /// Ends the run early by cancelling its tasks. Returns `false` for a durable run, which stays as it
-    /// is.
+    /// Ends the run early by cancelling its tasks. Returns `false` for a durable run, which stays
+    /// as it is.
     fn end(&self, runtime: &mut tiffany::Runtime) -> bool {
         match &self.run {
             Run::Ephemeral(run) => {
@@ -210,7 +212,7 @@ impl Guest {
         match binding::drive(runtime, &run, || true) {
             Some(Ok(value)) => value::from_value(py, value),
             Some(Err(error)) => Err(errors::run_error(py, &error)),
-            None => Err(TiffanyError::Gone.err(py, "the run is not over")),
+            None => Err(TiffanyError::Gone.err(py, "the run is not finished")),
         }
     }
 }

@@ -83,7 +83,7 @@ impl<'py> Settings<'py> {
         given.extract().map_err(|error| argument::of_a_part(given.py(), error))
     }
 
-    /// Whether there is a log.
+    /// Whether the runtime has a log.
     pub(crate) fn is_durable(&self) -> bool {
         self.durable.as_ref().is_some_and(durable::settings::Settings::has_log)
     }
@@ -194,7 +194,7 @@ fn add_env(builder: tiffany::Builder, key: &str, value: Bound<'_, PyAny>) -> tif
 /// Reads a duration. `True` is refused, although Python would take it for one second.
 fn period(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     if given.is_instance_of::<PyBool>() {
-        let message = "`bool` is no duration; a number of seconds or a timedelta is one";
+        let message = "`bool` is not a duration; pass a number of seconds or a timedelta";
         return Err(TiffanyError::BadDuration.err(given.py(), message));
     }
     duration(given)

@@ -1,10 +1,10 @@
 //! Async generators that are left before their end, as in `async for item in items(): break`. Their
 //! `finally` blocks have to run, and may make calls.
 //!
-//! A generator that a task drops is closed in that task, before its next call or its end. That place
-//! is the same in every run, so a replay closes it there too. A generator that the garbage collector
-//! finds is closed when the collector runs, which differs from run to run, so it must not make
-//! calls; neither may generators that are left at the end of a run.
+//! A generator that a task drops is closed in that task, before its next call or its end. That
+//! place is the same in every run, so a replay closes it there too. A generator that the garbage
+//! collector finds is closed when the collector runs, which differs from run to run, so it must not
+//! make calls; neither may generators that are left at the end of a run.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -20,7 +20,8 @@ struct Api {
 }
 
 impl Api {
-    /// An interpreter without these functions has one context for all tasks.
+    /// Returns `None` for an interpreter without these functions, where all tasks share one
+    /// context.
     fn get(py: Python<'_>) -> Option<&'static Api> {
         static API: PyOnceLock<Option<Api>> = PyOnceLock::new();
         API.get_or_init(py, Api::find).as_ref()

@@ -1,5 +1,5 @@
-//! A generator or coroutine as a task of the kernel. It is resumed with the answer to its call, until
-//! it yields the next one.
+//! A generator or coroutine as a task of the kernel. It is resumed with the answer to its call,
+//! until it yields the next one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -36,13 +36,13 @@ pub(crate) struct PyTask {
     is_cancelled: bool,
     /// The last exception of another task that was raised in this one.
     delivered: Option<Box<Delivered>>,
-    /// The process that it belongs to.
+    /// The process that the task belongs to.
     process: Process,
-    /// Whether it belongs to a durable run, known since its first turn.
+    /// Whether the task belongs to a durable run, known since its first turn.
     is_durable: bool,
-    /// The form in which its value is returned.
+    /// The form in which the task's value is returned.
     result: ResultForm,
-    /// Its outcome, while it closes its async generators.
+    /// The task's outcome, while it closes its async generators.
     end: Option<Box<Output>>,
 }
 
@@ -114,7 +114,7 @@ impl Future for PyTask {
             let is_first = matches!(task.pending, Pending::Nothing);
             let Poll::Ready(mut answer) = task.pending.poll(py, cx) else { return Poll::Pending };
             if is_first && let Err(error) = task.stack.check(py) {
-                // It belongs to other code, which continues it.
+                // The program belongs to other code, which continues it.
                 task.stack.disown();
                 return Poll::Ready(Err(errors::from_python(py, &error)));
             }
@@ -134,7 +134,7 @@ impl Future for PyTask {
                         task.pending = task.start(object.bind(py));
                         match task.pending.poll(py, cx) {
                             Poll::Pending => return Poll::Pending,
-                            // It failed before it became a call.
+                            // The request failed before it became a call.
                             Poll::Ready(result) => answer = result,
                         }
                     }
@@ -154,8 +154,8 @@ impl Future for PyTask {
 }
 
 impl PyTask {
-    /// Has the task close the async generators that it has dropped, before it makes its next call or
-    /// ends.
+    /// Has the task close the async generators that it has dropped, before it makes its next call
+    /// or ends.
     #[cold]
     fn close_left(&mut self, py: Python<'_>, mut output: Output) -> Output {
         loop {
@@ -188,7 +188,7 @@ impl PyTask {
         }
     }
 
-    /// Resumes it with an exception.
+    /// Resumes the program with an exception.
     #[cold]
     fn throw(&mut self, py: Python<'_>, error: PyErr) -> Output {
         self.delivered = Delivered::new(py, &error);
@@ -244,8 +244,8 @@ impl PyTask {
         }
     }
 
-    /// Restarts the run's function with these arguments. Tasks other than the root of a durable run are
-    /// refused.
+    /// Restarts the run's function with these arguments. Tasks other than the root of a durable run
+    /// are refused.
     #[cold]
     fn continue_as(
         &self,
@@ -296,8 +296,8 @@ impl PyTask {
 
 impl Drop for PyTask {
     /// Closes an unfinished program, except in a durable run, where only the end of the task and a
-    /// cancellation unwind it. A durable task that is dropped in between continues in another process,
-    /// so its `finally` blocks must not run here.
+    /// cancellation unwind it. A durable task that is dropped in between continues in another
+    /// process, so its `finally` blocks must not run here.
     #[inline]
     fn drop(&mut self) {
         if self.stack.is_over() || !self.process.is_current() {
@@ -325,7 +325,7 @@ impl Program for PyTask {
     }
 
     fn end(self: Pin<&mut Self>) {
-        // It is closed like an ephemeral one, so that its `finally` blocks run.
+        // The program is closed like an ephemeral one, so that its `finally` blocks run.
         self.get_mut().is_durable = false;
     }
 
@@ -367,13 +367,13 @@ fn no_call(object: &Bound<'_, PyAny>) -> Pending {
         {
             "; it is the class of a call: write `()` after it"
         }
-        _ if object.is_callable() => "; was it to be called first?",
+        _ if object.is_callable() => "; should it be called first?",
         _ if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() => {
             "; `Gather` waits for several tasks"
         }
         _ if object.hasattr("__await__").unwrap_or(false) => "; await it in an `async def`",
         _ => "",
     };
-    let message = format!("`{name}` was yielded, which is no call{hint}");
+    let message = format!("`{name}` was yielded, which is not a call{hint}");
     Pending::Throw(TiffanyError::NotACall.err(py, message))
 }

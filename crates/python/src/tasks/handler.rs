@@ -1,6 +1,6 @@
-//! Python callables as handlers. A handler gets a call and the number of the task that makes it, and
-//! returns `None` (the call is passed on), `Answer(value)`, `Refuse("why")`, another call of the
-//! same kind, or a program that finds the answer.
+//! Python callables as handlers. A handler gets a call and the number of the task that makes it,
+//! and returns `None` (the call is passed on), `Answer(value)`, `Refuse("why")`, another call of
+//! the same kind, or a program that finds the answer.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ impl Answer {
 /// The result of a handler that refuses a call, with the reason.
 #[pyclass(frozen, get_all, module = "tiffany")]
 pub(crate) struct Refuse {
-    /// The reason, which the task's exception has.
+    /// The reason, which becomes part of the task's exception.
     why: String,
 }
 
@@ -59,7 +59,7 @@ impl PyHandler {
         if !function.is_callable() {
             let name = function.get_type().name()?.to_string();
             let message =
-                format!("`{name}` is no handler; a callable that takes (call, tid) is one");
+                format!("`{name}` is not a handler; pass a callable that takes (call, tid)");
             return Err(TiffanyError::BadArgument.err(function.py(), message));
         }
         let name = function.getattr("__qualname__").and_then(|name| name.extract::<String>());
@@ -84,7 +84,7 @@ impl PyHandler {
             let changed = call::kernel_call(changed);
             if changed.kind() != call.kind() {
                 let message = format!(
-                    "the handler `{}` made {} of {}; it may change a call, not its kind",
+                    "the handler `{}` returned the call {} for {}; return a call of the same kind",
                     self.name,
                     changed.kind().tag(),
                     call.kind().tag(),
@@ -99,7 +99,7 @@ impl PyHandler {
         }
         let name = verdict.get_type().name()?.to_string();
         let message = format!(
-            "the handler `{}` gave `{name}`; it may give None, Answer(…), Refuse(…), a call or a program",
+            "the handler `{}` returned `{name}`; return None, Answer(…), Refuse(…), a call or a program",
             self.name
         );
         Err(TiffanyError::BadArgument.err(py, message))
@@ -125,7 +125,7 @@ impl Handler for PyHandler {
 }
 
 /// Converts the handlers of a task for `GetHandlers`: callables, and the names of handlers that are
-/// not Python's.
+/// not written in Python.
 pub(crate) fn list(py: Python<'_>, chain: &[Rc<dyn Handler>]) -> PyResult<Py<PyAny>> {
     let of = |handler: &Rc<dyn Handler>| match handler.as_any().and_then(<dyn Any>::downcast_ref) {
         Some(PyHandler { function, .. }) => Ok(function.clone_ref(py)),

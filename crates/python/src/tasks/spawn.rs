@@ -26,7 +26,7 @@ pub(crate) struct Spawning {
     pub(crate) options: Option<Options>,
     /// Whether the answer is the task's number instead of a handle.
     pub(crate) by_number: bool,
-    /// The program, which is taken when it is spawned.
+    /// Whether the program was taken to be spawned.
     spawned: AtomicBool,
 }
 
@@ -49,7 +49,7 @@ impl Spawning {
         Ok(Spawning { program: program.unbind(), handlers, options, by_number: false, spawned })
     }
 
-    /// Shows the garbage collector the objects that it holds.
+    /// Shows the garbage collector the objects that the request holds.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.program)?;
         let handlers = self.handlers.iter().flatten();
@@ -99,15 +99,15 @@ pub(crate) fn check(program: &Bound<'_, PyAny>) -> PyResult<()> {
     let name = program.get_type().name()?.to_string();
     let message = match program.is_callable() {
         true => format!(
-            "`{name}` is no program; call it first: the generator or coroutine it gives is one"
+            "`{name}` is not a program; call it first, and pass the generator or coroutine that it returns"
         ),
-        false => format!("`{name}` is no program; a generator or a coroutine is one"),
+        false => format!("`{name}` is not a program; pass a generator or a coroutine"),
     };
     Err(TiffanyError::BadArgument.err(program.py(), message))
 }
 
-/// Whether the object can become a task: a program, or a call, which the task makes and whose answer
-/// is its value. A call is then marked as made.
+/// Whether the object can become a task: a program, or a call, which the task makes and whose
+/// answer is its value. A call is then marked as made.
 pub(crate) fn can_be_task(object: &Bound<'_, PyAny>) -> bool {
     if is_plain_program(object) {
         return true;
@@ -144,7 +144,7 @@ pub(crate) fn coroutine(program: &Bound<'_, PyAny>, at: Option<Line>) -> PyResul
 /// A task that ends with the task that started it: it is cancelled when this is dropped.
 pub(crate) struct Inner {
     task: tiffany::Task<Value>,
-    /// Cancels its only member when it is dropped.
+    /// The group of the task, which cancels it when dropped.
     _group: tiffany::Group,
 }
 
@@ -159,7 +159,7 @@ impl Inner {
         Target::Task(self.task.task_ref())
     }
 
-    /// Waits for its value.
+    /// Waits for the task's value.
     pub(crate) fn wait(&self) -> tiffany::Wait<Watched> {
         tiffany::wait(Watched(self.target()))
     }

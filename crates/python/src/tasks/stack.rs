@@ -1,8 +1,8 @@
-//! The call stack of a task: nested generators and coroutines. Yielding another program calls it: its
-//! return value is the value of the yield, and its exceptions are raised there. It knows nothing of
-//! calls and tasks.
+//! The call stack of a task: nested generators and coroutines. Yielding another program calls it:
+//! its return value is the value of the yield, and its exceptions are raised there. It doesn't
+//! depend on calls or tasks.
 //!
-//! Nothing here nests on the thread's stack, so calls can nest to any depth.
+//! Calls don't nest on the thread's stack, so they can nest to any depth.
 
 use std::cmp::Ordering;
 use std::ffi::c_int;
@@ -28,11 +28,11 @@ pub(crate) enum Input {
 
 /// The result of resuming a coroutine.
 pub(crate) enum Output {
-    /// It yielded an object that is not a program.
+    /// The running coroutine yielded an object that is not a program.
     Yielded(Py<PyAny>),
-    /// The outermost one returned.
+    /// The outermost coroutine returned.
     Returned(Py<PyAny>),
-    /// The outermost one raised.
+    /// The outermost coroutine raised an exception.
     Raised(PyErr),
 }
 
@@ -40,19 +40,19 @@ pub(crate) enum Output {
 pub(crate) struct CallStack {
     top: Py<PyAny>,
     callers: Vec<Py<PyAny>>,
-    /// Whether the outermost one has finished, so that there is nothing to close.
+    /// Whether the outermost coroutine has finished, so that nothing needs to be closed.
     is_over: bool,
     passing: Option<Box<Passing>>,
-    /// The line that spawned it, for a single call, which has no lines of its own.
+    /// The line that spawned the task, for a single call, which has no lines of its own.
     line: Option<Box<Line>>,
 }
 
 /// An exception that propagates through many callers.
 struct Passing {
     exception: Py<PyBaseException>,
-    /// The number of callers it has passed.
+    /// The number of callers that the exception has passed.
     callers: usize,
-    /// The traceback it had when the kept number of callers was reached.
+    /// The traceback when the kept number of callers was reached.
     traceback: Option<Py<PyTraceback>>,
 }
 
@@ -73,27 +73,28 @@ impl CallStack {
     /// Returns an error if the program has already begun.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         match is_begun(self.top.bind(py)) {
-            true => Err(begun(py, "this program had begun before it became a task")),
+            true => Err(begun(py, "this program was started before it became a task")),
             false => Ok(()),
         }
     }
 
-    /// Calls a program, which becomes the running one. A program that has begun is an error: it belongs
-    /// to other code, or has finished.
+    /// Calls a program, which becomes the running one. A program that has begun is an error: it
+    /// belongs to other code, or has finished.
     #[inline]
     pub(crate) fn call(&mut self, py: Python<'_>, program: Py<PyAny>) -> PyResult<()> {
         if is_begun(program.bind(py)) {
             let is_itself = program.is(&self.top);
             return Err(match is_itself {
                 true => begun(py, "a program called itself"),
-                false => begun(py, "the program that was called had begun before"),
+                false => begun(py, "the program that was called was started before"),
             });
         }
         self.callers.push(std::mem::replace(&mut self.top, program));
         Ok(())
     }
 
-    /// Ends the running one, so that its caller continues. Returns `false` if it has none.
+    /// Removes the running coroutine, so that its caller continues. Returns `false` if it has no
+    /// caller.
     pub(crate) fn pop(&mut self) -> bool {
         match self.callers.pop() {
             Some(caller) => {
@@ -104,8 +105,8 @@ impl CallStack {
         }
     }
 
-    /// Resumes the running one, through calls and returns, until an object is yielded that is not a
-    /// program.
+    /// Resumes the running coroutine, through calls and returns, until an object is yielded that is
+    /// not a program.
     #[inline]
     pub(crate) fn resume(&mut self, py: Python<'_>, mut input: Input) -> Output {
         loop {
@@ -137,13 +138,13 @@ impl CallStack {
         }
     }
 
-    /// Prepares an exception for the caller. If it passes very many callers, the middle is left out of
-    /// its traceback.
+    /// Prepares an exception for the caller. If it passes very many callers, the middle is left out
+    /// of its traceback.
     #[cold]
     fn passed_on(&mut self, py: Python<'_>, error: PyErr) -> PyErr {
         let exception = error.value(py);
-        // Python keeps exception and traceback apart while an exception propagates, and `throw` takes the
-        // exception only.
+        // Python keeps exception and traceback apart while an exception propagates, and `throw`
+        // takes the exception only.
         traceback::set(exception, error.traceback(py).as_ref());
         self.passing.take_if(|passing| !passing.exception.is(exception));
         if self.passing.is_none() && self.depth() <= 2 * KEPT {
@@ -180,7 +181,7 @@ impl CallStack {
         self.is_over
     }
 
-    /// Closes all of them, the innermost first. Exceptions are printed.
+    /// Closes all coroutines, the innermost first. Exceptions are printed.
     #[cold]
     pub(crate) fn close(&mut self, py: Python<'_>) {
         self.is_over = true;
@@ -195,7 +196,7 @@ impl CallStack {
                     true => error.write_unraisable(py, Some(top)),
                     false => {
                         errors::not_ending(py, top).write_unraisable(py, Some(top));
-                        // Python would close it again and print the error again.
+                        // Otherwise Python would close it again and print the error again.
                         std::mem::forget(self.top.clone_ref(py));
                     }
                 }
@@ -206,7 +207,7 @@ impl CallStack {
         }
     }
 
-    /// Leaks all of them, so that none is closed.
+    /// Leaks all coroutines, so that none is closed.
     #[cold]
     pub(crate) fn leave(&mut self, py: Python<'_>) {
         self.is_over = true;
@@ -247,8 +248,8 @@ pub(crate) fn step(py: Python<'_>, coroutine: &Py<PyAny>, input: Input) -> Outpu
 #[inline]
 fn send(py: Python<'_>, coroutine: &Py<PyAny>, value: &Py<PyAny>) -> Output {
     let mut result: *mut ffi::PyObject = std::ptr::null_mut();
-    // SAFETY: both are valid objects, and the interpreter is attached. The result is a new reference,
-    // or null for an error.
+    // SAFETY: both are valid objects, and the interpreter is attached. The result is a new
+    // reference, or null for an error.
     let (state, object) = unsafe {
         let state = ffi::PyIter_Send(coroutine.as_ptr(), value.as_ptr(), &raw mut result);
         (state as c_int, Bound::from_owned_ptr_or_opt(py, result))
@@ -301,7 +302,7 @@ fn raised(py: Python<'_>, error: PyErr) -> Output {
         && error.traceback(py).is_none()
         && error.cause(py).is_none();
     Output::Raised(match is_reused {
-        true => begun(py, "this coroutine is over; a program runs once"),
+        true => begun(py, "this coroutine is finished; a program runs once"),
         false => error,
     })
 }

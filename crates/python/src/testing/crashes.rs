@@ -94,7 +94,7 @@ impl Told<'_> {
             crashes = crashes.only(plan);
         }
         let report = crashes.report();
-        // An exception that ends the whole loop, or one from the test's own functions.
+        // The exception ends the whole loop, or comes from the test's own functions.
         if let Some(error) = session::take_interrupt() {
             return Err(error);
         }

@@ -1,4 +1,5 @@
-//! Conversion of open questions and of decisions. The classes are in `python/tiffany/_approvals.py`.
+//! Conversion of open questions and of decisions. The classes are in
+//! `python/tiffany/_approvals.py`.
 
 use pyo3::prelude::*;
 use tiffany::control::{OpenApproval, Ruling};

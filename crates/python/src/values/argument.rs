@@ -155,7 +155,7 @@ impl<'py> Argument<'py> for String {
         given.extract().map_err(|error: PyErr| {
             let is_text = error.is_instance_of::<PyUnicodeEncodeError>(given.py());
             wrong(name, given, error, || match is_text {
-                true => "a text without surrogates, as these are no characters".into(),
+                true => "a text without surrogates, which are not characters".into(),
                 false => "a text".into(),
             })
         })

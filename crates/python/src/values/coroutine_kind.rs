@@ -1,5 +1,5 @@
-//! Recognises the interpreter's generators and coroutines by their type. It knows nothing of calls or
-//! tasks.
+//! Recognises the interpreter's generators and coroutines by their type. It knows nothing of calls
+//! or tasks.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -31,11 +31,11 @@ impl Raise for ErrorKind {
     }
 }
 
-/// An exception as it was when its task ended, with the traceback it had.
+/// An exception as it was when its task ended, with its traceback at the time.
 struct Raised {
     exception: Py<PyBaseException>,
     traceback: Option<Py<PyTraceback>>,
-    /// The traceback it had when it came from another task, whose frames these are.
+    /// The traceback that the exception had when it came from another task.
     came_with: Option<Py<PyTraceback>>,
 }
 
@@ -69,7 +69,7 @@ impl ErrorBox {
         error.map(ErrorBox).map_err(|why| PyValueError::new_err(why.to_string()))
     }
 
-    /// Supports pickling of exceptions that have this.
+    /// Supports pickling of exceptions that contain this error.
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (String,))> {
         let text = serde_json::to_string(&slf.get().0);
         let text = text.map_err(|why| PyValueError::new_err(why.to_string()))?;
@@ -283,7 +283,7 @@ impl Delivered {
         }
     }
 
-    /// Clears the frames that were added since it came.
+    /// Clears the frames that were added since the exception was delivered.
     fn clear_frames(&self, py: Python<'_>, traceback: Option<Bound<'_, PyTraceback>>) {
         let mut next = traceback.map(Bound::into_any);
         while let Some(entry) = next.filter(|entry| !entry.is_none() && !entry.is(&self.traceback))
@@ -371,7 +371,7 @@ pub(crate) fn explained(py: Python<'_>, error: PyErr) -> PyErr {
 #[cold]
 pub(crate) fn not_ending(py: Python<'_>, program: &Bound<'_, PyAny>) -> PyErr {
     let name = program.getattr("__qualname__").map_or("?".into(), |name| name.to_string());
-    let message = format!("`{name}` was to end and yielded again; it is left as it is");
+    let message = format!("`{name}` should end, but yielded again; it is not closed");
     ErrorKind::NotEnding.err(py, message)
 }
 
@@ -418,8 +418,8 @@ pub(crate) fn show_stuck(py: Python<'_>, text: &str, thread: Option<u64>) {
     write_error(py, &format!("tiffany: {text}{}\n", line.unwrap_or_default()));
 }
 
-/// Prints which task keeps its turn after the program was asked to end. Prints nothing if the thread
-/// executes a command, which prints a message of its own.
+/// Prints which task keeps its turn after the program was asked to end. Prints nothing if the
+/// thread executes a command, which prints a message of its own.
 pub(crate) fn show_kept_turn(py: Python<'_>, thread: u64) {
     let line = line_of(py, thread).unwrap_or_default();
     let command = py.import("tiffany._cli.command").and_then(|command| command.getattr("__file__"));
@@ -467,7 +467,7 @@ pub(crate) fn redacted(text: &str) -> String {
 /// Prints the failure of a task that no other task waited for.
 pub(crate) fn show_unobserved(py: Python<'_>, error: &TaskError) {
     let text = shown(&error.to_string(), Some(error.kind()));
-    let mut text = format!("tiffany: a task failed and nobody waited for it: {text}\n");
+    let mut text = format!("tiffany: a task failed and no task waited for it: {text}\n");
     if let Some(traceback) = error.origin::<Raised>().and_then(|raised| raised.shown(py)) {
         text.push_str(&traceback);
     }

@@ -56,7 +56,8 @@ pub(crate) fn exception(py: Python<'_>, detail: &str) -> Option<Py<PyAny>> {
     }
 }
 
-/// Encodes an exception as an error for the log. Parts that cannot be encoded are described as text.
+/// Encodes an exception as an error for the log. Parts that cannot be encoded are described as
+/// text.
 pub(crate) fn written(
     exception: &Bound<'_, PyBaseException>,
     traceback: Option<&Bound<'_, PyTraceback>>,

@@ -21,9 +21,9 @@ enum Place {
 }
 
 impl Line {
-    /// Returns the current line of a coroutine: the innermost one among the coroutines that it delegates
-    /// to with `await` and `yield from`. Lines of this package, such as those of `Saga.step`, count only
-    /// if there are no others.
+    /// Returns the current line of a coroutine: the innermost one among the coroutines that it
+    /// delegates to with `await` and `yield from`. Lines of this package, such as those of
+    /// `Saga.step`, count only if there are no others.
     pub(crate) fn of(coroutine: &Bound<'_, PyAny>) -> Option<Line> {
         let py = coroutine.py();
         let mut found = None;

@@ -1,5 +1,5 @@
-//! Conversion between Python and Rust: values, the codec, errors, arguments, names and lines of code.
-//! It knows nothing of calls, tasks or runtimes.
+//! Conversion between Python and Rust: values, the codec, errors, arguments, names and lines of
+//! code. It doesn't depend on calls, tasks or runtimes.
 
 pub(crate) mod approvals;
 pub(crate) mod argument;

@@ -42,7 +42,8 @@ fn from_object(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
     if let Some(json) = binding::as_json(value) {
         return crate::values::json::decode(py, &json);
     }
-    let message = format!("a Rust task gave a {}, which Python does not know", value.type_name());
+    let message =
+        format!("a Rust task returned a {}, which has no form in Python", value.type_name());
     Err(TiffanyError::WrongType.err(py, message))
 }
 

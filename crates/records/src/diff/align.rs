@@ -1,15 +1,16 @@
-//! Which call of a task stands against which call of the same task in another run. It knows only numbers.
+//! Pairs the calls of a task in one run with the calls of the same task in another. It knows only
+//! numbers.
 
 use super::trace::CallSeen;
 
-/// How far is looked ahead for a call that both have.
+/// The number of calls to look ahead for one that both runs have.
 const WINDOW: usize = 64;
 
-/// Two calls that stand against each other, by their places; one of them alone, if the other run has none like it.
+/// The indices of two calls that correspond; only one of them if the other run has no such call.
 pub(super) type Pair = (Option<usize>, Option<usize>);
 
-/// Goes through the calls of a task on both sides, in order: the k-th against the k-th, unless one side has calls in
-/// between that the other lacks.
+/// Visits the calls of a task in both runs, in order: the k-th with the k-th, unless one run has
+/// additional calls in between.
 pub(super) fn align(a: &[CallSeen], b: &[CallSeen], mut each: impl FnMut(Pair)) {
     let (mut i, mut j) = (0, 0);
     while i < a.len() || j < b.len() {
@@ -30,7 +31,8 @@ pub(super) fn align(a: &[CallSeen], b: &[CallSeen], mut each: impl FnMut(Pair)) 
     }
 }
 
-/// How many calls to pass over on each side until both make the same one, as few as possible.
+/// Returns how many calls to skip in each run until both make the same kind of call, with the
+/// smallest sum.
 fn meet(a: &[CallSeen], b: &[CallSeen]) -> Option<(usize, usize)> {
     let (most_a, most_b) = (a.len().min(WINDOW), b.len().min(WINDOW));
     (1..most_a + most_b).find_map(|sum| {
@@ -48,7 +50,7 @@ mod tests {
         kinds.bytes().map(|kind| CallSeen { kind: kind.into(), ..CallSeen::default() }).collect()
     }
 
-    /// Both sides as columns, with `-` where one has nothing.
+    /// Formats both sides as columns, with `-` for a missing call.
     fn columns(a: &str, b: &str) -> (String, String) {
         let (mut left, mut right) = (String::new(), String::new());
         let letter =
@@ -61,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_has_in_between_stands_alone() {
+    fn additional_calls_of_one_side_are_unpaired() {
         for (a, b, left, right) in [
             ("", "", "", ""),
             ("abc", "abc", "abc", "abc"),

@@ -1,4 +1,5 @@
-//! The records at which two runs differ, read again: what they say, and which of their values differ.
+//! Reads the records at which two runs differ again, to describe them and to find the values that
+//! differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +13,12 @@ use crate::record::Record;
 use crate::words::{describe, resolve};
 use tiffany_log::{LogError, LogLine, View};
 
-/// Some records of a run.
+/// Details of some records of a run, by their numbers.
 pub(super) struct Details(BTreeMap<u64, Detail>);
 
 struct Detail {
     call: Call,
-    /// What is compared of it, with blobs read.
+    /// The values that are compared, with blobs read.
     values: Map<String, Value>,
 }
 
@@ -66,7 +67,7 @@ impl Detail {
             let is_number = matches!(name, "of" | "child" | "task" | "object" | "items");
             let value = match name {
                 "error" => form::error(line.get(name).unwrap_or("null")),
-                // Its length; the log has the moment at which it ends.
+                // The length of the sleep; the log has the time at which it ends.
                 "time" => serde_json::from_str(&text).unwrap_or(Value::Null),
                 _ => resolve(view, line.get(name).unwrap_or("null"))
                     .unwrap_or_else(|error| Value::String(error.to_string())),
@@ -75,7 +76,7 @@ impl Detail {
                 values.insert(if name == "time" { "seconds" } else { name }.to_owned(), value);
             }
         }
-        // Drawn anew in every run.
+        // Drawn at random in every run.
         if matches!(record, Record::TaskYield(_)) {
             values.remove("uuid");
         }
@@ -86,14 +87,14 @@ impl Detail {
     }
 }
 
-/// The values in which two records differ.
+/// Returns the values in which two records differ, and the number of further ones.
 fn compare(a: Option<&Detail>, b: Option<&Detail>) -> (Vec<Change>, u64) {
     let (Some(a), Some(b)) = (a, b) else { return (Vec::new(), 0) };
     let value = |detail: &Detail| Value::Object(detail.values.clone());
     let (mut a, mut b) = (value(a), value(b));
     let messages = [&a, &b].map(|side| side["error"]["message"].as_str());
     if messages[0].is_some() && messages[1].is_some() && messages[0] != messages[1] {
-        // It is made of the same as the message, for another language.
+        // It has the same contents as the message, in the form of another language.
         for error in [&mut a, &mut b].into_iter().filter_map(|side| side.get_mut("error")) {
             error.as_object_mut().and_then(|error| error.remove("detail"));
         }

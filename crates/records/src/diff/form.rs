@@ -1,5 +1,6 @@
-//! A record in the form in which it is compared: without what is another in every run. Moments, seeds, turns, lines of
-//! code and ids go; UUIDs that the run drew become names; a sleep becomes its length, and an error what it says.
+//! Brings a record into a form that can be compared between runs. Timestamps, seeds, turns, source
+//! lines and ids are left out; UUIDs that the run drew are replaced with names, a sleep with its
+//! length, and an error with its message.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,11 +11,11 @@ use serde_json::{Value, json};
 use crate::record::Record;
 use tiffany_log::{LogLine, Stamp};
 
-/// Names for the UUIDs of one run.
+/// Names for the UUIDs in one run.
 #[derive(Default)]
 pub(super) struct Names(HashMap<String, String>);
 
-/// How many characters a UUID has.
+/// The number of characters in a UUID.
 const UUID: usize = 36;
 
 impl Names {
@@ -26,13 +27,13 @@ impl Names {
         self.0.insert(uuid, name);
     }
 
-    /// Text with names in the place of UUIDs.
+    /// Replaces UUIDs with their names.
     pub(super) fn plain<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let bytes = text.as_bytes();
         let mut out = String::new();
         let mut copied = 0;
         for dash in memchr::memchr_iter(b'-', bytes) {
-            // The first dash of a UUID is its ninth character.
+            // The first hyphen of a UUID is its ninth character.
             let Some(at) = dash.checked_sub(8).filter(|at| *at >= copied) else { continue };
             let Some(name) = text.get(at..at + UUID).and_then(|uuid| self.0.get(uuid)) else {
                 continue;
@@ -50,11 +51,11 @@ impl Names {
         }
     }
 
-    /// The JSON of a field, in one form for one meaning.
+    /// Returns the JSON of a field in a canonical form, so that equal values are equal texts.
     fn json<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let plain = self.plain(text);
         match plain.starts_with('{') || plain.starts_with('[') {
-            // Names of an object have no order.
+            // The order of an object's members has no meaning.
             true => match serde_json::from_str::<Value>(&plain) {
                 Ok(value) => Cow::Owned(value.to_string()),
                 Err(_) => plain,
@@ -64,7 +65,8 @@ impl Names {
     }
 }
 
-/// The fields of a record that are compared, each in its form. `of` says which record a number stands for.
+/// Returns the fields of a record to compare, in their canonical form. `of` maps the number of a
+/// record to what stands for it.
 pub(super) fn fields<'a>(
     line: &LogLine<'a>,
     record: &Record<'a>,
@@ -95,7 +97,7 @@ pub(super) fn fields<'a>(
     all
 }
 
-/// How long a sleep is, in seconds.
+/// Returns the length of a sleep in seconds.
 fn length(line: &LogLine<'_>, record: &Record<'_>) -> Option<String> {
     let Record::TaskYield(call) = record else { return None };
     let until = Stamp::parse(&call.time?.get())?.unix_nanos();
@@ -103,7 +105,7 @@ fn length(line: &LogLine<'_>, record: &Record<'_>) -> Option<String> {
     Some(format!("{}", nanos as f64 / 1e9))
 }
 
-/// An error without the lines of code and the numbers of tasks it went through.
+/// Returns an error without source lines and the numbers of tasks that it passed through.
 pub(super) fn error(text: &str) -> Value {
     let Ok(error) = serde_json::from_str::<Value>(text) else { return text.into() };
     match &error {
@@ -118,7 +120,7 @@ pub(super) fn error(text: &str) -> Value {
     }
 }
 
-/// A number for what is compared.
+/// Hashes what is compared.
 pub(super) fn digest(parts: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     parts.hash(&mut hasher);

@@ -1,8 +1,8 @@
-//! Where two runs part: record by record up to the first difference, and then task by task, each by its own calls to
-//! the world, however the tasks took turns.
+//! Compares two runs: record by record up to the first difference, and then task by task, by the
+//! calls of each task to the outside world, regardless of the order in which tasks took turns.
 //!
-//! What is another in every run is shown and not compared: moments, seeds, turns, lines of code, the ids and UUIDs of
-//! runs, and the UUIDs that a run drew.
+//! Values that differ between any two runs are shown but not compared: timestamps, seeds, turns,
+//! source lines, the ids and UUIDs of runs, and the UUIDs that a run drew.
 
 mod align;
 mod detail;
@@ -26,11 +26,11 @@ use prefix::prefix;
 use tiffany_log::{LogError, RunState, View};
 use trace::{CallSeen, TaskSeen, Trace};
 
-/// What a comparison tells.
+/// Settings of a comparison.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct DiffSettings {
-    /// So many differences are told in full; the others are counted.
+    /// The number of differences that are reported in full; the others are only counted.
     pub limit: usize,
 }
 
@@ -41,36 +41,36 @@ impl Default for DiffSettings {
 }
 
 impl DiffSettings {
-    /// So many differences are told in full.
+    /// Reports at most this many differences in full.
     pub fn limit(limit: usize) -> DiffSettings {
         DiffSettings { limit }
     }
 }
 
-/// Two runs side by side.
+/// The result of comparing two runs.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Diff {
     /// The first run.
     pub a: Side,
-    /// The second one.
+    /// The second run.
     pub b: Side,
-    /// So many records from the beginning on are the same.
+    /// The number of equal records at the beginning.
     pub same_records: u64,
-    /// Where they part, record by record.
+    /// The first records that differ, if any do.
     pub parting: Option<Parting>,
-    /// Where tasks differ in what they asked of the world and got, the first ones.
+    /// The first differences in the calls of tasks and their results.
     pub differences: Vec<Difference>,
-    /// How many differences there are besides.
+    /// The number of further differences.
     pub more: u64,
-    /// How many tasks there are on both sides together, each pair counted once.
+    /// The number of tasks in both runs, where each pair counts once.
     pub tasks: u64,
-    /// In how many of them something differs.
+    /// The number of these tasks in which something differs.
     pub differing_tasks: u64,
 }
 
 impl Diff {
-    /// Whether nothing differs, not even the order in which things happened.
+    /// Returns whether nothing differs, not even the order of events.
     pub fn is_same(&self) -> bool {
         self.parting.is_none() && self.differences.is_empty()
     }
@@ -86,13 +86,13 @@ pub struct Side {
     pub id: String,
     /// Its function.
     pub function: String,
-    /// Whether it is over.
+    /// Whether it is finished.
     pub is_over: bool,
-    /// Its generation: what is before the first record of that is not in the log.
+    /// Its generation. Records of earlier ones are not in the log.
     pub generation: u32,
-    /// How many records could be read.
+    /// The number of records that could be read.
     pub records: u64,
-    /// Why not all of it could be read.
+    /// The reason why it could not be read completely, if so.
     pub unread: Option<String>,
 }
 
@@ -100,17 +100,17 @@ pub struct Side {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Parting {
-    /// What the first run has there; nothing if it has no more records.
+    /// The record in the first run; `None` if it has no more.
     pub a: Option<Call>,
-    /// What the second one has.
+    /// The record in the second run; `None` if it has no more.
     pub b: Option<Call>,
-    /// The values that differ, if it is the same kind of record of the same task.
+    /// The values that differ, if both records are of the same type and task.
     pub changes: Vec<Change>,
-    /// How many values besides.
+    /// The number of further values that differ.
     pub more_changes: u64,
 }
 
-/// A record, in words.
+/// A record described for people.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Call {
@@ -121,13 +121,13 @@ pub struct Call {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it says.
+    /// The description.
     pub text: String,
-    /// The line of code, if it is a call.
+    /// The source line, if it is a call.
     pub at: Option<String>,
 }
 
-/// Something in which a task differs.
+/// A difference in a task.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Difference {
@@ -135,47 +135,48 @@ pub struct Difference {
     pub task: TaskEnds,
     /// Its name.
     pub name: Option<String>,
-    /// Which of the task's calls to the world it is, from 1, in the first run or else in the second.
+    /// The number of the call among the task's calls to the outside world, from 1, in the first run
+    /// if it has the call, else in the second.
     pub call: Option<u64>,
-    /// What differs.
+    /// The kind of difference.
     pub kind: DifferenceKind,
     /// The call, end or message in the first run.
     pub a: Option<Call>,
-    /// The same in the second run.
+    /// The call in the second run.
     pub b: Option<Call>,
     /// The values that differ.
     pub changes: Vec<Change>,
-    /// How many values besides.
+    /// The number of further values that differ.
     pub more_changes: u64,
 }
 
-/// A task by its numbers in both runs.
+/// The numbers of a task in both runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskEnds {
-    /// In the first run.
+    /// Its number in the first run.
     pub a: Option<u64>,
-    /// In the second one.
+    /// Its number in the second run.
     pub b: Option<u64>,
 }
 
-/// What can differ.
+/// A kind of difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DifferenceKind {
-    /// What the run was given.
+    /// The input of the run.
     Input,
-    /// Another call, or another argument.
+    /// The call or its arguments.
     Call,
-    /// The same call got something else.
+    /// The result of the call.
     Result,
-    /// The same call got the same, after another number of attempts.
+    /// Only the number of attempts; the result is the same.
     Attempts,
     /// Only one of the runs has this call.
     Only,
-    /// The task ended in another way.
+    /// The outcome of the task.
     End,
-    /// A message.
+    /// A message that the run received.
     Message,
 }
 
@@ -263,7 +264,7 @@ fn side((view, run): (&View, Uuid), trace: &Trace) -> Side {
     }
 }
 
-/// A difference, by the records that tell it: the call or end, and the answer.
+/// A difference, with the records that show it: the call or end, and the answer.
 struct Spot {
     kind: DifferenceKind,
     task: TaskEnds,
@@ -282,7 +283,7 @@ struct Found {
     differing: u64,
 }
 
-/// A task on both sides; nothing where a run has none.
+/// A task in both runs; `None` in a run that lacks it.
 type Both<'a> = (Option<(u64, &'a TaskSeen)>, Option<(u64, &'a TaskSeen)>);
 
 impl Found {
@@ -324,7 +325,7 @@ impl Found {
                 }
             }
         }
-        // Pairs of tasks, each with those that it spawned on both sides by the same call.
+        // Pairs of tasks. Each pair adds the tasks that were spawned by corresponding calls.
         let mut todo: Vec<(Option<u64>, Option<u64>)> = vec![(Some(1), Some(1))];
         while let Some((x, y)) = todo.pop() {
             let find = |trace: &'_ Trace, tid: Option<u64>| {
@@ -367,7 +368,7 @@ impl Found {
             }
             let records =
                 |call: Option<CallSeen>| [call.map(|c| c.seq), call.and_then(|c| answer(&c))];
-            // Where one side took the answer from its parent, there are no attempts to compare.
+            // If a fork took the answer from its parent, there are no attempts to compare.
             let attempts = match (x, y) {
                 (Some(x), Some(y)) if x.is_inherited || y.is_inherited => (0, 0),
                 _ => (x.map_or(0, |x| x.attempts), y.map_or(0, |y| y.attempts)),

@@ -1,22 +1,23 @@
-//! Record by record: how far two runs are the same. Both are read side by side, and nothing is kept.
+//! Compares two runs record by record up to the first difference. Both are read side by side,
+//! without keeping records in memory.
 
 use super::form::{self, Names};
 use crate::record::Record;
 use tiffany_log::{LogError, RunReader};
 
-/// How far two runs are the same.
+/// The common beginning of two runs.
 pub(super) struct Prefix {
-    /// So many records are the same, those that tell only of a process or of a fork not counted.
+    /// The number of equal records, not counting those that only concern a process or a fork.
     pub(super) same: u64,
-    /// The records at which they part, if they do; nothing where a run has no more.
+    /// The first records that differ, if any do; `None` for a run that has no more.
     pub(super) parting: Option<(Option<u64>, Option<u64>)>,
 }
 
-/// One side.
+/// One of the two runs while it is read.
 struct Walk {
     reader: RunReader,
     names: Names,
-    /// Records that were passed over, by their numbers.
+    /// The numbers of records that were skipped.
     skipped: Vec<u64>,
     drawn: u64,
 }
@@ -27,14 +28,14 @@ struct Form {
     kind: String,
     tid: u64,
     fields: Vec<(String, String)>,
-    /// Part of a step on its way to its answer.
+    /// Whether it belongs to an attempt at a step that has no result yet.
     is_attempt: bool,
-    /// An answer that a fork took from its parent, without an attempt.
+    /// Whether it is an answer that a fork took from its parent without an attempt.
     is_inherited: bool,
 }
 
 impl Walk {
-    /// The first record from this one on that is no attempt, if the other side took the answer from its parent.
+    /// Skips records of attempts if the other run took the answer from its parent.
     fn beyond_attempts(
         &mut self,
         mut form: Option<Form>,
@@ -48,7 +49,8 @@ impl Walk {
         Ok(form)
     }
 
-    /// The next record that counts. What cannot be read is the end: who compares the tasks tells it.
+    /// Returns the next record to compare. Damage counts as the end of the run; the comparison of
+    /// tasks reports it.
     fn next(&mut self) -> Result<Option<Form>, LogError> {
         loop {
             let line = match self.reader.next() {
@@ -87,7 +89,7 @@ impl Walk {
     }
 }
 
-/// A UUID that a call drew.
+/// Returns the UUID that a call drew, if it drew one.
 pub(super) fn draws(record: &Record<'_>) -> Option<String> {
     match record {
         Record::TaskYield(call) => call.uuid.map(|uuid| uuid.owned()),
@@ -95,7 +97,7 @@ pub(super) fn draws(record: &Record<'_>) -> Option<String> {
     }
 }
 
-/// Reads two runs as far as they are the same.
+/// Reads two runs up to the first difference.
 pub(super) fn prefix(a: (RunReader, Names), b: (RunReader, Names)) -> Result<Prefix, LogError> {
     let walk = |(reader, names)| Walk { reader, names, skipped: Vec::new(), drawn: 0 };
     let (mut a, mut b) = (walk(a), walk(b));
@@ -119,7 +121,7 @@ pub(super) fn prefix(a: (RunReader, Names), b: (RunReader, Names)) -> Result<Pre
     }
 }
 
-/// Whether a record says nothing of what the run did.
+/// Returns whether a record doesn't concern what the run did.
 fn is_passed_over(record: &Record<'_>) -> bool {
     matches!(
         record,

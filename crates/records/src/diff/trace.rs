@@ -1,5 +1,6 @@
-//! Task by task: what each task of a run asked of the world, in order, and what came of it. Of each call only numbers
-//! are kept, so that a long run needs little memory; who wants to see more reads those records again.
+//! Collects what each task of a run requested from the outside world, in order, and the results.
+//! For each call it keeps only numbers, so that a long run needs little memory; for details, its
+//! records are read again.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,21 +12,21 @@ use crate::record::owned;
 use crate::words::is_outward;
 use tiffany_log::{LogError, LogLine, RunReader};
 
-/// A call to the world.
+/// A call to the outside world.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CallSeen {
     pub(super) seq: u64,
-    /// What kind of call it is, and its name.
+    /// A hash of the kind and name of the call.
     pub(super) kind: u64,
-    /// All that is compared of it.
+    /// A hash of everything that is compared.
     pub(super) what: u64,
-    /// The record with what came of it; 0 if there is none.
+    /// The record with the result; 0 if there is none.
     pub(super) answer: u64,
     pub(super) result: u64,
     pub(super) attempts: u32,
-    /// Its answer was taken from the run that this one is a fork of: nobody attempted anything.
+    /// Whether its answer was taken from the run that this one was forked from, without an attempt.
     pub(super) is_inherited: bool,
-    /// The task it spawned; 0 if it spawned none.
+    /// The number of the task that it spawned; 0 if none.
     pub(super) child: u64,
 }
 
@@ -33,31 +34,31 @@ pub(super) struct CallSeen {
 pub(super) struct TaskSeen {
     pub(super) name: Option<String>,
     pub(super) calls: Vec<CallSeen>,
-    /// The record of its end, and what that was.
+    /// The record of its end, and a hash of the outcome.
     pub(super) end: Option<(u64, u64)>,
-    /// Stands for its place in the tree of tasks.
+    /// A hash of its position in the tree of tasks.
     place: u64,
 }
 
-/// A run as it is compared.
+/// The parts of a run that are compared.
 #[derive(Default)]
 pub(super) struct Trace {
     pub(super) tasks: BTreeMap<u64, TaskSeen>,
-    /// Messages by name: record, and what it was.
+    /// Messages by name, as record and hash of the contents.
     pub(super) messages: BTreeMap<String, Vec<(u64, u64)>>,
-    /// What the run was given.
+    /// A hash of the input of the run.
     pub(super) start: u64,
     pub(super) records: u64,
     pub(super) id: String,
     pub(super) function: String,
-    /// Why not all of it could be read.
+    /// The reason why it could not be read completely, if so.
     pub(super) unread: Option<LogError>,
 }
 
 struct Tracing {
     trace: Trace,
     names: Names,
-    /// Calls without an answer: task, and place among its calls.
+    /// Calls without an answer, as task and index among its calls.
     waiting: HashMap<u64, (u64, usize)>,
     promises: HashMap<String, (u64, usize)>,
 }
@@ -123,7 +124,8 @@ impl Tracing {
         }
     }
 
-    /// A number for what is compared of a record. Numbers of records and of tasks are not: they follow.
+    /// Returns a hash of what is compared of a record. Numbers of records and tasks are left out,
+    /// because they follow from the rest.
     fn sum(&self, line: &LogLine<'_>, record: &Record<'_>) -> u64 {
         let mut fields = form::fields(line, record, &self.names, |_| 0);
         fields.retain(|(name, _)| !matches!(*name, "child" | "task" | "object" | "items"));
@@ -136,7 +138,7 @@ impl Tracing {
         let (place, at) = (task.place, task.calls.len());
         let drawn = draws(record);
         if let Some(uuid) = &drawn {
-            // The same call of the same task on both sides drew what is the same there.
+            // UUIDs that were drawn by corresponding calls get the same name.
             self.names.add(uuid.clone(), format!("<uuid {place:x} {at}>"));
         }
         let (call, child, name, spawned) = match record {

@@ -1,23 +1,23 @@
-//! Two values of JSON, and the places where they differ.
+//! Finds the places where two JSON values differ.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// No more changes of one value are told.
+/// The maximum number of changes that are reported for one value.
 const MAX_CHANGES: usize = 50;
 
 /// A place where two values differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// The place as a JSON pointer, such as `/items/2/price`; empty for the whole.
+    /// The place as a JSON pointer, such as `/items/2/price`; empty for the whole value.
     pub path: String,
-    /// What is there on the first side; nothing, if it is only on the other.
+    /// The value on the first side; `None` if it is only on the other.
     pub a: Option<Value>,
-    /// What is there on the second side.
+    /// The value on the second side; `None` if it is only on the other.
     pub b: Option<Value>,
 }
 
-/// The places where two values differ, in order, and how many there are besides.
+/// Returns the places where two values differ, in order, and the number of further ones.
 pub(super) fn changes(path: &str, a: &Value, b: &Value) -> (Vec<Change>, u64) {
     let mut found = Found::default();
     found.compare(&mut path.to_owned(), Some(a), Some(b));
@@ -62,7 +62,7 @@ impl Found {
         path.truncate(had);
     }
 
-    /// What is the same at the beginning and at the end of both is left out; between, place by place.
+    /// Compares two lists place by place, leaving out equal items at the beginning and the end.
     fn lists(&mut self, path: &mut String, a: &[Value], b: &[Value]) {
         let begins = a.iter().zip(b).take_while(|(a, b)| a == b).count();
         let (a_rest, b_rest) = (&a[begins..], &b[begins..]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_pointers() {
+    fn places_are_json_pointers() {
         for (a, b, expected) in [
             (json!(42), json!(42), vec![]),
             (json!(42), json!(43), vec![": 42 → 43"]),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_counted() {
+    fn further_changes_are_counted() {
         let (a, b): (Vec<u32>, Vec<u32>) = ((0..80).collect(), (1..81).collect());
         let (told, more) = changes("/value", &json!(a), &json!(b));
         assert_eq!((told.len(), more, told[0].path.as_str()), (50, 30, "/value/0"));

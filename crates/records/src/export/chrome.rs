@@ -1,7 +1,9 @@
-//! The timeline of a run in the trace event format: one track for each task, with a slice for its life and inside that
-//! what it did and waited for; a task that waits for several things at once has further tracks below its own.
+//! Exports the timeline of a run in the trace event format. Each task has a track with a slice for
+//! its life, which contains slices for what it did and waited for. A task that waits for several
+//! things at once has further tracks below its own.
 //!
-//! The clock of a run stands still while its tasks run and moves between rounds, so a slice is as exact as that.
+//! The clock of a run stops while its tasks run and advances between rounds, which limits the
+//! accuracy of slices.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,11 +19,12 @@ use crate::record::{Json, owned};
 use crate::record::{Record, TaskYield};
 use tiffany_log::{LogError, LogLine};
 
-/// Tracks of one task: its own, and those for what it waits for besides.
+/// The number of tracks per task: its own, and those for further waits.
 const LANES: u64 = 1000;
 
-/// What a step is in before it begins. The log does not say whether others in its queue held it up; a step that nobody holds up begins in
-/// the loop's next rounds, and that is not worth a slice.
+/// The phase of a step before its first attempt. The log does not say whether other steps in its
+/// queue delayed it. A step that nothing delays begins within the next rounds of the loop, which is
+/// not worth a slice.
 const BEFORE: &str = "until the first attempt";
 const NOT_HELD_UP_NANOS: u64 = 1_000_000;
 
@@ -30,7 +33,7 @@ pub(super) struct Trace<'a> {
     tasks: BTreeMap<u64, Task>,
     title: String,
     started: String,
-    /// The last moment of the log.
+    /// The time of the last record.
     last: u64,
 }
 
@@ -38,15 +41,15 @@ struct Task {
     name: String,
     began: u64,
     ended: Option<u64>,
-    /// Since when it could run.
+    /// When it became able to run.
     runs_since: Option<u64>,
-    /// What is going on for it, by the record of the call.
+    /// Its open calls, by record.
     open: BTreeMap<u64, Open>,
-    /// How many of its tracks have a name.
+    /// The number of its tracks that have been named.
     named: u64,
 }
 
-/// Something that a task waits for.
+/// A call that a task waits for.
 struct Open {
     lane: u64,
     began: u64,
@@ -54,9 +57,10 @@ struct Open {
     category: &'static str,
     targets: Vec<u64>,
     args: Map<String, Value>,
-    /// Its answer has a record of its own.
+    /// Whether the log has a record for its answer.
     is_answered: bool,
-    /// For a step: since when it waits for its first attempt, is at work, or waits for the next attempt.
+    /// For a step, the current phase and its beginning: before the first attempt, during one, or
+    /// before the next.
     phase: Option<(String, u64)>,
 }
 
@@ -138,7 +142,8 @@ impl<'a> Trace<'a> {
         Ok(())
     }
 
-    /// A task did something: it ran until now, and what it waited for without a record of the answer has come.
+    /// Handles a record which shows that a task was active: it ran until now, and its waits that
+    /// have no record of an answer are finished.
     fn acted(&mut self, tid: u64, at: u64) -> io::Result<()> {
         let Some(task) = self.tasks.get_mut(&tid) else { return Ok(()) };
         let over: Vec<u64> =
@@ -149,7 +154,7 @@ impl<'a> Trace<'a> {
         self.ran(tid, at)
     }
 
-    /// Tells that a task ran, if that took time.
+    /// Writes a slice for the time that a task ran, unless it took no time.
     fn ran(&mut self, tid: u64, at: u64) -> io::Result<()> {
         let Some(task) = self.tasks.get_mut(&tid) else { return Ok(()) };
         let is_busy = task.open.values().any(|open| open.lane == 0);
@@ -222,7 +227,7 @@ impl<'a> Trace<'a> {
         self.close(tid, of, at)
     }
 
-    /// Ends what a step was in, and begins what it is in now.
+    /// Ends the current phase of a step, and begins the next one.
     fn phase(
         &mut self,
         tid: u64,
@@ -248,7 +253,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// What a task waited for has come, or it did not wait for it any longer.
+    /// Ends a wait, because its answer has arrived or the task does not wait any longer.
     fn close(&mut self, tid: u64, seq: u64, at: u64) -> io::Result<()> {
         let Some(task) = self.tasks.get_mut(&tid) else { return Ok(()) };
         let Some(open) = task.open.remove(&seq) else { return Ok(()) };
@@ -273,7 +278,7 @@ impl<'a> Trace<'a> {
             .filter_map(|target| {
                 let task = self.tasks.get(target)?;
                 let end = task.ended.filter(|end| *end >= open.began && *end <= at)?;
-                // An arrow begins inside a slice, and this one is over at its end.
+                // An arrow must begin inside a slice, and this one ends at its end.
                 Some((track(*target, 0), end.saturating_sub(1).max(task.began)))
             })
             .collect();
@@ -299,7 +304,7 @@ impl<'a> Trace<'a> {
         self.life(tid, at, args)
     }
 
-    /// The slice of a task's life, and what was still open in it.
+    /// Writes the slice for the life of a task, and ends what was still open in it.
     fn life(&mut self, tid: u64, at: u64, args: Map<String, Value>) -> io::Result<()> {
         let Some(task) = self.tasks.get_mut(&tid) else { return Ok(()) };
         let open: Vec<u64> = task.open.keys().copied().collect();
@@ -332,7 +337,8 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// An attempt is, even if it took no time by the run's clock.
+/// Returns whether a phase gets a slice. An attempt always does, even if it took no time by the
+/// run's clock.
 fn is_worth_telling(phase: &str, nanos: u64) -> bool {
     match phase {
         BEFORE => nanos >= NOT_HELD_UP_NANOS,
@@ -340,19 +346,20 @@ fn is_worth_telling(phase: &str, nanos: u64) -> bool {
     }
 }
 
-/// Adds what the log has as JSON.
+/// Adds JSON from the log to the arguments of a slice.
 fn add_json(args: &mut Map<String, Value>, name: &str, json: Option<&str>) {
     if let Some(value) = json.and_then(|json| serde_json::from_str(json).ok()) {
         args.insert(name.into(), value);
     }
 }
 
-/// The number of a track.
+/// Returns the number of a track.
 fn track(tid: u64, lane: u64) -> u64 {
     tid * LANES + lane
 }
 
-/// What a task that makes this call waits for; nothing, if it is answered at once.
+/// Returns the category of what a task waits for with this call; `None` if the call returns at
+/// once.
 fn category(call: &str) -> Option<&'static str> {
     Some(match call {
         "effect" => "step",

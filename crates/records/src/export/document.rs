@@ -1,4 +1,5 @@
-//! All records of a run as one JSON document, one to a line, with what is in blobs in its place.
+//! Exports all records of a run as one JSON document, one record per line, with the contents of
+//! blobs inlined.
 
 use std::io::{self, Write};
 
@@ -46,7 +47,7 @@ impl<'a> Document<'a> {
                         line.push_str(&json!({ "$unread": error.to_string() }).to_string());
                     }
                 },
-                // As it was written, digit by digit.
+                // Copied digit by digit, so that numbers stay as they were written.
                 false => line.push_str(value),
             }
         }

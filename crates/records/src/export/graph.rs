@@ -1,4 +1,4 @@
-//! The tasks of a run as a flowchart of Mermaid.
+//! Exports the tasks of a run as a Mermaid flowchart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::record::{Inline, owned};
 use crate::record::{Record, TaskYield};
 use tiffany_log::LogError;
 
-/// Mermaid draws no more than this unless it is told to.
+/// The number of edges that Mermaid draws by default.
 const MAX_EDGES: usize = 500;
 
 #[derive(Default)]
@@ -49,7 +49,7 @@ impl Graph {
 
     fn ended(&mut self, tid: u64, how: &'static str) {
         let task = self.tasks.entry(tid).or_default();
-        // A run that fails later says so with the root's number, after its end.
+        // A run that fails later is recorded under the root's number, after the root's end.
         task.end = Some(how);
     }
 
@@ -84,7 +84,7 @@ impl Graph {
     }
 }
 
-/// The tasks that a call waits for.
+/// Returns the tasks that a call waits for.
 pub(super) fn targets(call: &TaskYield<'_>) -> Vec<u64> {
     if let Some(task) = call.task {
         return vec![task];
@@ -93,7 +93,7 @@ pub(super) fn targets(call: &TaskYield<'_>) -> Vec<u64> {
     items.unwrap_or_default().iter().filter_map(|item| item["task"].as_u64()).collect()
 }
 
-/// Text inside quotation marks of Mermaid.
+/// Escapes text for use inside Mermaid's quotation marks.
 fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

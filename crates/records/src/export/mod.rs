@@ -1,5 +1,6 @@
-//! A run in the forms that other programs show: its timeline for Perfetto, its tasks as a graph of Mermaid, its
-//! records as one JSON document. It is read once, from the beginning, and written as it is read.
+//! Exports a run in formats that other programs can show: its timeline for Perfetto, its tasks as a
+//! Mermaid graph, its records as one JSON document. The run is read once, and written while it is
+//! read.
 
 mod chrome;
 mod document;
@@ -15,32 +16,33 @@ use tiffany_kernel::Uuid;
 use crate::record::Record;
 use tiffany_log::{LogError, LogLine, View};
 
-/// What a run is written as.
+/// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// The timeline, in the trace event format: one track for each task. Perfetto (<https://ui.perfetto.dev>) and
-    /// `chrome://tracing` open it.
+    /// The timeline, in the trace event format: one track for each task. Perfetto
+    /// (<https://ui.perfetto.dev>) and `chrome://tracing` open it.
     ChromeTrace,
-    /// The graph of tasks as a flowchart of Mermaid: who spawned whom, who waits for whom.
+    /// The graph of tasks as a Mermaid flowchart: which task spawned which, and which waits for
+    /// which.
     Mermaid,
-    /// All records, with large payloads in their place.
+    /// All records, with large payloads inlined.
     Json,
 }
 
-/// Why a run could not be exported.
+/// The error of an export.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The log could not be read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// What was made of it could not be written.
-    #[error("cannot write what was exported: {0}")]
+    /// The export could not be written.
+    #[error("cannot write the export: {0}")]
     Output(#[from] io::Error),
 }
 
-/// Writes a run to `to`. What cannot be read of a damaged run is left out: that it is so, and why, is given back, and the
-/// output says so where its form has a place for that.
+/// Writes a run to `to`. Unreadable parts of a damaged run are left out. The error is then
+/// returned, and the output mentions it where the format has a place for that.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -95,7 +97,8 @@ pub fn export(
     }
 }
 
-/// Writes a run to a file. It is written beside its place, and has its name when all is there.
+/// Writes a run to a file. The file is written under a temporary name, and renamed when it is
+/// complete.
 pub fn export_to_file(
     view: &View,
     run: Uuid,
@@ -113,13 +116,13 @@ pub fn export_to_file(
         Ok(unread)
     })();
     if written.is_err() {
-        // It may not even have been made.
+        // It may not exist.
         let _ = std::fs::remove_file(new);
     }
     written
 }
 
-/// Goes through the records; gives why not all could be read, if so.
+/// Visits the readable records. Returns the error if not all of them could be read.
 fn each_record(
     view: &View,
     run: Uuid,

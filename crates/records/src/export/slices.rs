@@ -1,24 +1,25 @@
-//! Events of the trace event format, as text. It knows nothing of runs.
+//! Writes events of the trace event format as text. It knows nothing of runs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-/// Writes the events of a trace, one to a line.
+/// Writes the events of a trace, one per line.
 pub(super) struct Events<'a> {
     to: &'a mut dyn Write,
     is_first: bool,
-    /// The moment that is zero, in nanoseconds.
+    /// The time that timestamps count from, in nanoseconds.
     zero: Option<u64>,
     flows: u64,
-    /// The slices that ended at the last moment, by track, the outer ones before those inside them.
+    /// The slices that end at `held_at`, by track, outer ones before those inside them.
     held: BTreeMap<u64, Vec<Held>>,
-    /// That moment.
+    /// The end of the slices in `held`.
     held_at: u64,
 }
 
-/// A slice that may yet turn out to be inside of another one that is just as long, which has to stand before it.
+/// A slice that is held back, because another one of the same length may turn out to contain it and
+/// must be written first.
 struct Held {
     depth: u8,
     event: Value,
@@ -26,7 +27,7 @@ struct Held {
     is_inside: bool,
 }
 
-/// Something that took time on a track.
+/// An activity on a track that took time.
 pub(super) struct Slice<'a> {
     pub(super) track: u64,
     pub(super) name: &'a str,
@@ -47,7 +48,8 @@ impl<'a> Events<'a> {
         let comma = if std::mem::take(&mut self.is_first) { "" } else { ",\n" };
         let text = event.to_string();
         let mut line = format!("{comma}{}", &text[..text.len() - 1]);
-        // Microseconds with three digits: no floating point comes near nanoseconds since 1970.
+        // Microseconds with three decimal places: floating point is too inaccurate for nanoseconds
+        // since 1970.
         let micros = |nanos: u64| format!("{}.{:03}", nanos / 1000, nanos % 1000);
         if let Some(at) = at {
             let zero = *self.zero.get_or_insert(at);
@@ -67,7 +69,7 @@ impl<'a> Events<'a> {
         self.event(&event, None, None)
     }
 
-    /// Where a track stands among the others.
+    /// Sets the position of a track among the others.
     pub(super) fn order(&mut self, track: u64, place: u64) -> io::Result<()> {
         let args = json!({ "sort_index": place });
         let event =
@@ -75,14 +77,15 @@ impl<'a> Events<'a> {
         self.event(&event, None, None)
     }
 
-    /// Slices come in the order of their ends, those that are inside of others before these.
+    /// Adds a slice. Slices must be added in the order of their ends, inner ones before the ones
+    /// that contain them.
     pub(super) fn slice(&mut self, slice: Slice<'_>) -> io::Result<()> {
         let Slice { track, name, category, from, to, args } = slice;
         if to != self.held_at {
             self.let_go()?;
             self.held_at = to;
         }
-        // Zero is that of the first event that is told, whatever is written first.
+        // Timestamps count from the first event that is added, whichever is written first.
         self.zero.get_or_insert(from);
         let event = json!({
             "ph": "X", "pid": 1, "tid": track, "name": name, "cat": category, "args": args,
@@ -93,7 +96,7 @@ impl<'a> Events<'a> {
             _ => 1,
         };
         let of_track = self.held.entry(track).or_default();
-        // What is deeper and inside of nothing yet is inside of this one.
+        // Deeper slices that are not inside another one yet are inside this one.
         let before = of_track.iter().rposition(|held| !held.is_inside && held.depth <= depth);
         let place = before.map_or(0, |before| {
             let inside = of_track[before + 1..].iter().take_while(|held| held.is_inside).count();
@@ -104,7 +107,7 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// Writes the slices that ended at the last moment.
+    /// Writes the slices that are held back.
     fn let_go(&mut self) -> io::Result<()> {
         let to = self.held_at;
         for held in std::mem::take(&mut self.held).into_values().flatten() {
@@ -113,14 +116,14 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// Something that happened to the whole run.
+    /// Adds an event without duration that concerns the whole run.
     pub(super) fn instant(&mut self, track: u64, name: &str, at: u64) -> io::Result<()> {
         let event =
             json!({ "ph": "i", "s": "p", "pid": 1, "tid": track, "name": name, "cat": "run" });
         self.event(&event, Some(at), None)
     }
 
-    /// An arrow from one moment of a track to one of another.
+    /// Adds an arrow between moments of two tracks.
     pub(super) fn arrow(
         &mut self,
         name: &str,

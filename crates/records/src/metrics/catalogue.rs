@@ -1,18 +1,19 @@
-//! Every metric of a runtime: its name, kind, labels and meaning. The book's chapter "Metrics" has the same table, and a test compares them.
+//! The catalogue of all metrics of a runtime: name, kind, labels and meaning. The book's chapter
+//! "Metrics" has the same table, and a test compares them.
 
 use super::Kind;
 
-/// What a metric is.
+/// The description of a metric.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct About {
     /// Its name.
     pub name: &'static str,
-    /// What kind of numbers it has.
+    /// The kind of its values.
     pub kind: Kind,
     /// The labels of its values.
     pub labels: &'static [&'static str],
-    /// What it means.
+    /// Its help text.
     pub help: &'static str,
 }
 
@@ -33,7 +34,7 @@ catalogue! {
 
     TURNS: Counter "tiffany_turns_total" [] "Turns of tasks.";
     CALLS: Counter "tiffany_calls_total" ["call"] "System calls that durable runs made and recorded, by kind.";
-    BUSY: Histogram "tiffany_loop_busy_seconds" [] "How long the loop was busy with tasks without a break, until it waited or had given some 500 turns.";
+    BUSY: Histogram "tiffany_loop_busy_seconds" [] "How long the loop was busy with tasks without a break, until it waited or had given about 500 turns.";
     WAITS: Counter "tiffany_loop_waits_total" [] "How often the loop waited because no task was ready.";
     WAIT_TIME: Counter "tiffany_loop_wait_seconds_total" [] "How long the loop waited in total.";
     TIMER_LATE: Histogram "tiffany_timer_late_seconds" [] "How much later than requested timers fired.";

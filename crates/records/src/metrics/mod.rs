@@ -1,4 +1,5 @@
-//! What was read of all meters at one moment, as plain data: it can be looked at, sent elsewhere, and written as text.
+//! Metrics as plain data: the values of all meters at one moment, which can be examined, sent
+//! elsewhere, or written as text.
 
 pub mod catalogue;
 mod text;
@@ -13,7 +14,8 @@ use crate::redact::clean;
 pub use catalogue::{About, CATALOGUE};
 pub use text::CONTENT_TYPE;
 
-/// What a runtime has counted up to now. [`Display`](fmt::Display) writes it as Prometheus reads it.
+/// The metrics of a runtime at one moment. [`Display`](fmt::Display) writes them in the Prometheus
+/// text format.
 ///
 /// ```
 /// use tiffany_records::metrics::{Family, Kind, Reading, Snapshot};
@@ -30,29 +32,29 @@ pub struct Snapshot {
     pub families: Vec<Family>,
 }
 
-/// One metric: its values differ in their labels.
+/// One metric, whose values have different labels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Family {
     /// Its name.
     pub name: Cow<'static, str>,
-    /// What kind of numbers it has.
+    /// The kind of its values.
     pub kind: Kind,
-    /// What it tells.
+    /// Its help text.
     pub help: Cow<'static, str>,
     /// Its values.
     pub samples: Vec<Sample>,
 }
 
-/// What kind of numbers a metric has.
+/// The kind of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Only grows, from 0 when the process began.
+    /// A number that only grows, starting from 0 when the process began.
     Counter,
-    /// What is so at present.
+    /// A current value, which can go up and down.
     Gauge,
-    /// How often which sizes were seen.
+    /// A distribution of sizes over buckets.
     Histogram,
 }
 
@@ -60,10 +62,10 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sample {
-    /// What tells it from the others of its metric.
+    /// The labels that distinguish it from the other values of its metric.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// What is measured.
+    /// The measured value.
     #[serde(flatten)]
     pub reading: Reading,
 }
@@ -72,25 +74,25 @@ pub struct Sample {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// A count, or what is so at present.
+    /// A count, or a current value.
     Value(f64),
-    /// How often which sizes were seen.
+    /// A distribution of sizes.
     Histogram(Buckets),
 }
 
-/// How often sizes were seen.
+/// A distribution of sizes over buckets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Buckets {
-    /// Where each bucket ends; a size that is equal belongs to it.
+    /// The upper bounds of the buckets, inclusive.
     pub bounds: Vec<f64>,
-    /// How often a size was in each bucket, and beyond the last.
+    /// The number of sizes in each bucket, and last, of those beyond all buckets.
     pub counts: Vec<u64>,
-    /// What all sizes add up to.
+    /// The sum of all sizes.
     pub sum: f64,
 }
 
 impl Buckets {
-    /// How many sizes were seen.
+    /// Returns the number of sizes in all buckets.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -111,12 +113,12 @@ impl Reading {
 }
 
 impl Snapshot {
-    /// A metric by its name.
+    /// Returns the metric with this name.
     pub fn family(&self, name: &str) -> Option<&Family> {
         self.families.iter().find(|family| family.name == name)
     }
 
-    /// The value of a metric with these labels; of a histogram, how many sizes it has seen.
+    /// Returns the value of a metric with these labels; for a histogram, the number of sizes.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.family(name)?.samples.iter();
         let mut found = samples.filter(|sample| {
@@ -139,7 +141,7 @@ impl fmt::Display for Snapshot {
 }
 
 impl Family {
-    /// A metric without values yet. What is not made by Tiffany itself should not begin with `tiffany_`.
+    /// Makes a metric without values. Only metrics of Tiffany itself should begin with `tiffany_`.
     ///
     /// ```
     /// use tiffany_records::metrics::{Family, Kind, Reading};
@@ -156,12 +158,13 @@ impl Family {
         Family { name: name.into(), kind, help: help.into(), samples: Vec::new() }
     }
 
-    /// The metric that the catalogue describes, without values yet.
+    /// Makes a metric from the catalogue, without values.
     pub fn about(about: &'static About) -> Family {
         Family::new(about.name, about.kind, about.help)
     }
 
-    /// Adds a value. Labels are without what the [rules](crate::redact) of this process take out; values that are the same without it are added up.
+    /// Adds a value. Labels are redacted with the [rules](crate::redact) of this process; values
+    /// whose labels become equal are added up.
     pub fn add(&mut self, labels: &[(&str, &str)], reading: Reading) {
         let labels = labels.iter().map(|(label, value)| (label.to_string(), clean(value)));
         let has_secret = labels.clone().any(|(_, value)| matches!(value, Cow::Owned(_)));

@@ -1,10 +1,10 @@
-//! The text that Prometheus reads (its text format 0.0.4), of any metrics.
+//! Writes metrics in the Prometheus text format, version 0.0.4.
 
 use std::fmt;
 
 use super::{Family, Kind, Reading, Sample};
 
-/// The type of this text, as HTTP names it.
+/// The HTTP content type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) fn write(f: &mut fmt::Formatter<'_>, family: &Family) -> fmt::Result {
@@ -39,7 +39,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The labels of a value, and where its bucket ends.
+/// The labels of a value, and the upper bound of its bucket.
 struct Labels<'a>(&'a Sample, Option<f64>);
 
 impl fmt::Display for Labels<'_> {
@@ -58,7 +58,7 @@ impl fmt::Display for Labels<'_> {
     }
 }
 
-/// What a quotation mark is in a text.
+/// How quotation marks in a text are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quotes {
     AreText,
@@ -73,7 +73,7 @@ impl fmt::Display for Escaped<'_> {
             '\\' => f.write_str("\\\\"),
             '\n' => f.write_str("\\n"),
             '"' if self.1 == Quotes::End => f.write_str("\\\""),
-            // Some readers take these for the end of a line too, and a terminal might obey others.
+            // Some readers treat these as line ends, and a terminal might interpret others.
             other if other.is_control() => f.write_str("\u{fffd}"),
             other => fmt::Write::write_char(f, other),
         })
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_written_as_the_format_says() {
+    fn metrics_are_written_in_the_text_format() {
         let mut steps = Family::new("steps_total", Kind::Counter, "Steps,\nby \\ \"name\".");
         steps.add(&[("step", "a \"b\" \\ c\nd\u{1b}[2J"), ("outcome", "ok")], Reading::Value(3.0));
         let mut times = Family::new("times_seconds", Kind::Histogram, "Times.");

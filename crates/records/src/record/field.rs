@@ -1,11 +1,11 @@
-//! The types of record fields. Values are parsed only when they are asked for, and nothing is copied.
+//! The types of record fields. Values are parsed only on access, and nothing is copied.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use tiffany_log::{BlobHash, Line, Payload, parse_string};
 
-/// How a field is read from a line and written into one.
+/// The conversion of a field from and to a line.
 pub trait Field<'a>: Sized {
     /// Reads the field's JSON.
     fn read(json: &'a str) -> Self;
@@ -17,16 +17,16 @@ pub trait Field<'a>: Sized {
 /// A text.
 #[derive(Clone, Copy, Debug)]
 pub enum Text<'a> {
-    /// As the line has it: with its quotes and what is escaped.
+    /// A raw JSON string, with quotation marks and escapes.
     Json(&'a str),
-    /// As people read it.
+    /// The text itself.
     Plain(&'a str),
-    /// The same, with nothing in it that must be escaped.
+    /// A text that needs no escaping.
     Safe(&'a str),
 }
 
 impl<'a> Text<'a> {
-    /// The text as people read it; empty if the line has something else there.
+    /// Returns the text itself; empty if the line has another kind of value.
     pub fn get(&self) -> Cow<'a, str> {
         match self {
             Text::Json(json) => parse_string(json).unwrap_or_default(),
@@ -34,7 +34,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The same as an owned text.
+    /// Returns the text as an owned string.
     pub fn owned(&self) -> String {
         self.get().into_owned()
     }
@@ -51,7 +51,7 @@ impl Text<'_> {
     }
 }
 
-/// A text that is there, or an empty one.
+/// Returns the text of a field; empty if the field is absent.
 pub fn owned(text: Option<Text<'_>>) -> String {
     text.map(|text| text.owned()).unwrap_or_default()
 }
@@ -59,7 +59,7 @@ pub fn owned(text: Option<Text<'_>>) -> String {
 impl PartialEq<str> for Text<'_> {
     fn eq(&self, other: &str) -> bool {
         match self {
-            // Mostly there is nothing to escape.
+            // Usually there are no escapes.
             Text::Json(json) if !json.contains('\\') => {
                 json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) == Some(other)
             }
@@ -102,17 +102,17 @@ impl Field<'_> for Option<u64> {
     }
 }
 
-/// A number that is written as text, because not every reader of JSON keeps 64 bits.
+/// A number that is written as text, because some JSON readers don't keep 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digits<'a> {
-    /// As the line has it: with its quotes.
+    /// A raw JSON string, with quotation marks.
     Json(&'a str),
-    /// The number.
+    /// The number itself.
     Number(u64),
 }
 
 impl Digits<'_> {
-    /// The number; `None` if the line has something else there.
+    /// Returns the number; `None` if the line has another kind of value.
     pub fn get(&self) -> Option<u64> {
         match self {
             Digits::Json(json) => json.strip_prefix('"')?.strip_suffix('"')?.parse().ok(),
@@ -137,7 +137,7 @@ impl<'a> Field<'a> for Option<Digits<'a>> {
     }
 }
 
-/// Something that is so, or is not mentioned.
+/// A Boolean that is written only if it is true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flag(pub bool);
 
@@ -154,7 +154,7 @@ impl Field<'_> for Flag {
     }
 }
 
-/// JSON that tells something of the run. What is long becomes a blob.
+/// JSON about the run. A long value becomes a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Json<'a>(pub &'a str);
 
@@ -172,7 +172,7 @@ impl<'a> Field<'a> for Option<Json<'a>> {
     }
 }
 
-/// JSON that is never a blob, however long it is.
+/// JSON that never becomes a blob, however long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inline<'a>(pub &'a str);
 
@@ -190,20 +190,20 @@ impl<'a> Field<'a> for Option<Inline<'a>> {
     }
 }
 
-/// A value of the program's, or an error. What is long becomes a blob. Objects whose first name begins with `$` have a
-/// meaning in the log, so one that is a value is wrapped.
+/// A value of the program, or an error. A long value becomes a blob. Objects whose first name
+/// begins with `$` have a meaning in the log, so a program's value of that form is wrapped.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// As the line has it: wrapped, or the name of a blob.
+    /// As in the line: possibly wrapped, or a reference to a blob.
     Written(&'a str),
-    /// As the program has it.
+    /// As in the program.
     Plain(&'a str),
-    /// The same, shared; the hash may be known.
+    /// A shared value, with its hash if that is known.
     Shared(&'a Arc<str>, Option<&'a BlobHash>),
 }
 
 impl<'a> Value<'a> {
-    /// What the line has: the value, its bytes, or the name of its blob.
+    /// Returns the value, its bytes, or the reference to its blob.
     pub fn payload(&self) -> Option<Payload<'a>> {
         match self {
             Value::Written(json) => Payload::parse(json),
@@ -212,7 +212,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The JSON as it stands there.
+    /// Returns the raw JSON.
     pub fn json(&self) -> &'a str {
         match self {
             Value::Written(json) | Value::Plain(json) => json,
@@ -248,7 +248,7 @@ impl Value<'_> {
     }
 }
 
-/// Whether a value of the program's looks like something that has a meaning in the log.
+/// Returns whether a program's value looks like one that has a meaning in the log.
 fn is_marked(json: &str) -> bool {
     let inside = json.trim_start().strip_prefix('{');
     inside.is_some_and(|inside| inside.trim_start().starts_with("\"$"))

@@ -1,6 +1,6 @@
-//! What the lines of a run's log mean: one table of all records and their fields, from which the one decoder
-//! ([`Record::read`]) and the one encoder ([`Record::write`]) are made. The order of the fields is the order in which
-//! lines have them. What each record is for is in the book, "WAL format".
+//! The records of a run's log: one table of all records and their fields, from which the decoder
+//! ([`Record::read`]) and the encoder ([`Record::write`]) are generated. Fields are in the order in
+//! which lines have them. The book's chapter "WAL format" explains each record.
 
 mod field;
 #[cfg(test)]
@@ -23,7 +23,7 @@ pub trait Encode {
 
 macro_rules! records {
     ($($(#[$doc:meta])* $name:ident $(<$life:lifetime>)? { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {
-        /// What one line of a run's log tells.
+        /// The contents of one line of a run's log.
         #[derive(Clone, Debug)]
         pub enum Record<'a> {
             $($(#[$doc])* $name($name $(<$life>)?),)+
@@ -42,7 +42,8 @@ macro_rules! records {
                 /// The names of its fields, in the order in which a line has them.
                 pub const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
 
-                /// Reads the fields of a line of this type. What is missing, or is not what it should be, is absent.
+                /// Reads the fields of a line of this type. Missing fields, and those of another
+                /// form, are absent.
                 #[inline(always)]
                 pub fn read(line: &LogLine<'a>) -> $name $(<$life>)? {
                     #[allow(unused_mut, reason = "some records have no fields")]
@@ -50,12 +51,12 @@ macro_rules! records {
                     let mut fields = line.fields();
                     #[allow(unused_mut, reason = "some records have no fields")]
                     let mut next = fields.next();
-                    // In the order of the table, as lines have them.
+                    // Fields are expected in the order of the table, which is that of the lines.
                     $(if let Some((stringify!($field), json)) = next {
                         record.$field = Field::read(json);
                         next = fields.next();
                     })*
-                    // What is left is unknown, or stands elsewhere.
+                    // The remaining fields are unknown or in another order.
                     while let Some((name, _json)) = next {
                         match name {
                             $(stringify!($field) => record.$field = Field::read(_json),)*
@@ -93,7 +94,7 @@ macro_rules! records {
                 }
             }
 
-            /// The name of its type; `None` if that is not known here.
+            /// Returns the name of its type; `None` for an unknown one.
             pub fn name(&self) -> Option<&'static str> {
                 match self {
                     $(Record::$name(_) => Some(stringify!($name)),)+
@@ -115,7 +116,8 @@ macro_rules! records {
 records! {
     /// The first line of a generation: the function and its input.
     RunStart<'a> {
-        /// The number of the rules about ends that the run follows; absent under the first.
+        /// The version of the rules about the end of a run that it follows; absent for the first
+        /// version.
         rules: Option<u64>,
         /// The id it was started with.
         id: Option<Text<'a>>,
@@ -123,15 +125,15 @@ records! {
         function: Option<Text<'a>>,
         /// Where it was forked from, if it is a fork.
         fork: Option<Json<'a>>,
-        /// What there was before this generation.
+        /// A summary of earlier generations: when the run started, and the number of calls.
         continued: Option<Json<'a>>,
         /// The input of the function.
         input: Option<Value<'a>>,
-        /// Where random numbers come from.
+        /// The seed of its random numbers.
         seed: Option<Digits<'a>>,
         /// Which calls are recorded.
         recording: Option<Text<'a>>,
-        /// What the language of its code notes of its surroundings.
+        /// Information about the environment, for the language of its code.
         language: Option<Json<'a>>,
     }
     /// A task was spawned.
@@ -142,7 +144,7 @@ records! {
         name: Option<Text<'a>>,
         /// Whether it is a daemon task.
         daemon: Flag,
-        /// The code of the error, if that was refused.
+        /// The code of the error, if the spawn was refused.
         error: Option<Text<'a>>,
         /// The line of code.
         at: Option<Text<'a>>,
@@ -165,26 +167,26 @@ records! {
         number: Option<Digits<'a>>,
         /// An identity it is about.
         uuid: Option<Text<'a>>,
-        /// What the host wants to find again.
+        /// Data that the host needs later.
         about: Option<Json<'a>>,
         /// Until when it waits.
         time: Option<Text<'a>>,
-        /// What a person has to see to decide.
+        /// The data that a person needs for the decision.
         payload: Option<Value<'a>>,
         /// The code of the error, if it was refused at once.
         error: Option<Text<'a>>,
         /// The line of code.
         at: Option<Text<'a>>,
-        /// How many plain yields there were.
+        /// The number of plain yields.
         count: Option<u64>,
     }
-    /// A task that waited goes on, or the run was told something: [`TaskWake::wake`] says which.
+    /// A waiting task continues, or the run was told something; see [`TaskWake::wake`].
     TaskWake<'a> {
         /// The record of the call.
         of: Option<u64>,
-        /// What the run was told.
+        /// The reason, if it is not the answer to a call.
         why: Option<Text<'a>>,
-        /// How many turns the run had had.
+        /// The number of turns of the run so far.
         step: Option<u64>,
         /// Whether all tasks ended at once.
         force: Flag,
@@ -211,7 +213,7 @@ records! {
         /// The number of the attempt.
         attempt: Option<u64>,
     }
-    /// What the work of a step wants to find again in its next attempt.
+    /// Data that an effect's work saves for its next attempt.
     EffectCheckpoint<'a> {
         /// The record of the call.
         of: Option<u64>,
@@ -220,15 +222,15 @@ records! {
         /// The value.
         value: Option<Value<'a>>,
     }
-    /// What came of an attempt at a step: [`EffectResult::end`] says what that means.
+    /// The result of an attempt at a step; see [`EffectResult::end`].
     EffectResult<'a> {
         /// The record of the call.
         of: Option<u64>,
         /// The number of the attempt.
         attempt: Option<u64>,
-        /// What a person said of an attempt in doubt.
+        /// The decision of a person about an attempt in doubt.
         decided: Option<Text<'a>>,
-        /// How many turns the run had had.
+        /// The number of turns of the run so far.
         step: Option<u64>,
         /// The value.
         value: Option<Value<'a>>,
@@ -238,31 +240,31 @@ records! {
         retry_at: Option<Text<'a>>,
         /// `parent` if a fork has this from the run it was forked from.
         from: Option<Text<'a>>,
-        /// Whether a fork was given this instead of what its parent had.
+        /// Whether a fork was given this in place of what its parent had.
         set: Flag,
-        /// When that was.
+        /// When it was changed in the fork.
         set_ts: Option<Text<'a>>,
-        /// Who did it.
+        /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
     }
     /// A person answered a question.
     ApprovalDecided<'a> {
         /// The record of the call.
         of: Option<u64>,
-        /// How many turns the run had had.
+        /// The number of turns of the run so far.
         step: Option<u64>,
         /// The answer.
         value: Option<Value<'a>>,
         /// The error in place of an answer.
         error: Option<Value<'a>>,
-        /// Whether a fork was given this instead of what its parent had.
+        /// Whether a fork was given this in place of what its parent had.
         set: Flag,
-        /// When that was.
+        /// When it was changed in the fork.
         set_ts: Option<Text<'a>>,
-        /// Who did it.
+        /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
     }
-    /// A question was taken back.
+    /// A question was withdrawn.
     ApprovalWithdrawn {
         /// The record of the call.
         of: Option<u64>,
@@ -271,37 +273,37 @@ records! {
     PromiseSettled<'a> {
         /// The promise.
         promise: Option<Text<'a>>,
-        /// How many turns the run had had.
+        /// The number of turns of the run so far.
         step: Option<u64>,
         /// Its value.
         value: Option<Value<'a>>,
         /// Its error.
         error: Option<Value<'a>>,
-        /// Whether a fork was given this instead of what its parent had.
+        /// Whether a fork was given this in place of what its parent had.
         set: Flag,
-        /// When that was.
+        /// When it was changed in the fork.
         set_ts: Option<Text<'a>>,
-        /// Who did it.
+        /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
     }
-    /// A message came for the run.
+    /// The run received a message.
     Message<'a> {
         /// The name it was sent under.
         name: Option<Text<'a>>,
-        /// What it says.
+        /// The contents of the message.
         value: Option<Value<'a>>,
-        /// How many turns the run had had.
+        /// The number of turns of the run so far.
         step: Option<u64>,
         /// The key of the call of another run that sent it.
         from: Option<Text<'a>>,
-        /// Whether a fork was given this instead of what its parent had.
+        /// Whether a fork was given this in place of what its parent had.
         set: Flag,
-        /// When that was.
+        /// When it was changed in the fork.
         set_ts: Option<Text<'a>>,
-        /// Who did it.
+        /// The person who changed it in the fork.
         set_by: Option<Text<'a>>,
     }
-    /// The beginning of a later generation: all that the run was.
+    /// The first record of a later generation, with the entire state of the run.
     Snapshot<'a> {
         /// The checksum of the last line of the generation before.
         after: Option<Text<'a>>,
@@ -310,7 +312,7 @@ records! {
         /// The tables of the run.
         tables: Option<Inline<'a>>,
     }
-    /// A person or a limit holds the run.
+    /// The run was paused, by a person or by a limit.
     RunHeld<'a> {
         /// The person.
         by: Option<Text<'a>>,
@@ -332,15 +334,15 @@ records! {
         /// The reason that was given.
         why: Option<Text<'a>>,
     }
-    /// The process ended in good order.
+    /// The process shut down cleanly.
     ShutdownMarker {}
-    /// What stands before is another run's; from here on the run is a fork of it.
+    /// All lines before this one are from another run; from here on, the run is a fork of it.
     Forked<'a> {
         /// The run it was forked from.
         run: Option<Text<'a>>,
         /// The record there.
         at: Option<u64>,
-        /// Where random numbers come from after this.
+        /// The seed of the fork's random numbers.
         seed: Option<Digits<'a>>,
         /// The names of the steps it may do.
         allow: Option<Json<'a>>,
@@ -357,7 +359,7 @@ records! {
         /// The names.
         allow: Option<Json<'a>>,
     }
-    /// What stood between the first record and the last one is gone.
+    /// The run was compacted: all records between the first and the last one were dropped.
     Compacted<'a> {
         /// How many records there were.
         records: Option<u64>,
@@ -368,9 +370,9 @@ records! {
     }
     /// The last line of a fixture.
     Captured<'a> {
-        /// How many records there are before it.
+        /// The number of records before it.
         records: Option<u64>,
-        /// The rules by which values were taken out.
+        /// The rules by which values were redacted.
         redacted: Option<Json<'a>>,
     }
 }

@@ -1,4 +1,5 @@
-//! Lines of real logs survive being read and written, byte for byte, and the book lists the fields that there are.
+//! Tests that lines of real logs are read and written back byte for byte, and that the book lists
+//! all fields.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The lines of runs whose logs are kept to be read for ever.
+/// Returns the lines of runs whose logs must stay readable forever.
 fn golden_lines() -> Vec<String> {
     let golden = tree().join("crates/runtime/tests/golden");
     let files = ["runs-v1", "runs-v2"].map(|dir| fs::read_dir(golden.join(dir)).unwrap());
@@ -24,7 +25,7 @@ fn golden_lines() -> Vec<String> {
 }
 
 #[test]
-fn what_is_read_is_written_again_byte_for_byte() {
+fn lines_are_written_back_byte_for_byte() {
     let lines = golden_lines();
     assert!(lines.len() > 90, "there are {} lines", lines.len());
     let mut seen = std::collections::BTreeSet::new();
@@ -70,7 +71,7 @@ fn the_table_has_every_type_that_is_written_and_the_book_every_field() {
     assert_eq!(Record::TABLE.len(), RecordType::ALL.len() - kept_free.len());
 }
 
-/// A line of this type with these fields.
+/// Makes a line of this type with these fields.
 fn line(kind: &str, fields: &str) -> String {
     format!(
         "{{\"v\":1,\"seq\":2,\"ts\":\"2026-11-05T09:41:00.000000000Z\",\"type\":\"{kind}\",\
@@ -79,7 +80,7 @@ fn line(kind: &str, fields: &str) -> String {
 }
 
 #[test]
-fn what_a_record_means_follows_from_its_fields() {
+fn records_are_interpreted_by_their_fields() {
     for (fields, expected) in [
         (r#","of":4,"step":9"#, Wake::Call(4)),
         (r#","why":"cancel","step":9"#, Wake::Cancel { force: false }),
@@ -113,7 +114,7 @@ fn what_a_record_means_follows_from_its_fields() {
 }
 
 #[test]
-fn a_type_of_tomorrow_is_unknown_and_fields_of_another_form_are_absent() {
+fn unknown_types_are_kept_and_fields_of_another_form_are_absent() {
     let text = line("Tomorrow", r#","of":4"#);
     assert!(matches!(Record::read(&LogLine::of_checked(&text).unwrap()), Record::Unknown));
     let text = line("TaskSpawn", r#","child":"x","name":7,"daemon":1,"more":[1]"#);

@@ -1,4 +1,4 @@
-//! What records mean that tell one of several things.
+//! Interprets records that can mean one of several things.
 
 use std::borrow::Cow;
 
@@ -10,26 +10,26 @@ use crate::record::{
     PromiseSettled, Record, TaskExit, TaskWake, TaskYield,
 };
 
-/// Why a task or a run goes on.
+/// The reason why a task or a run continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// The call of this record has what it waited for.
+    /// The call of this record is answered.
     Call(u64),
-    /// The run was cancelled; by force, all tasks ended at once.
+    /// The run was cancelled; if by force, all tasks ended at once.
     Cancel {
-        /// Whether by force.
+        /// Whether it was cancelled by force.
         force: bool,
     },
-    /// The task took too long for its cleanup.
+    /// The task exceeded its time for cleanup.
     CutShort,
-    /// The run took too long.
+    /// The run exceeded its time limit.
     OverTime,
-    /// Something that this version does not know.
+    /// A reason that this version does not know.
     Unknown,
 }
 
 impl TaskWake<'_> {
-    /// Why the task or the run goes on.
+    /// Returns the reason why the task or the run continues.
     pub fn wake(&self) -> Wake {
         match self.why.map(|why| why.get()).as_deref() {
             None => Wake::Call(self.of.unwrap_or(0)),
@@ -41,28 +41,29 @@ impl TaskWake<'_> {
     }
 }
 
-/// What became of a step.
+/// The outcome of an attempt at a step.
 #[derive(Clone, Copy, Debug)]
 pub enum EffectEnd<'a> {
-    /// It is over.
+    /// The step is finished.
     Over(Ended<'a>),
-    /// The attempt failed, and there will be another at this moment.
+    /// The attempt failed, and the next one is due at this time.
     Retry(Text<'a>),
-    /// It is tried again at once: the attempt never began, or a person said that nothing came of it.
+    /// The step is repeated at once: the attempt never began, or a person decided that it had no
+    /// effect.
     Again,
 }
 
-/// A value, or an error.
+/// The final result: a value or an error.
 #[derive(Clone, Copy, Debug)]
 pub enum Ended<'a> {
-    /// With a value; none is as good as `null`.
+    /// A value; none means `null`.
     Value(Option<Value<'a>>),
-    /// With an error.
+    /// An error.
     Error(Value<'a>),
 }
 
 impl<'a> Ended<'a> {
-    /// What the two fields of a record say together.
+    /// Makes the result from the `value` and `error` fields of a record.
     pub fn of(value: Option<Value<'a>>, error: Option<Value<'a>>) -> Ended<'a> {
         match error {
             Some(error) => Ended::Error(error),
@@ -72,7 +73,7 @@ impl<'a> Ended<'a> {
 }
 
 impl<'a> EffectResult<'a> {
-    /// What became of the step.
+    /// Returns the outcome of the attempt.
     pub fn end(&self) -> EffectEnd<'a> {
         match (self.retry_at, self.decided) {
             (_, Some(decided)) if decided == *"again" => EffectEnd::Again,
@@ -83,26 +84,26 @@ impl<'a> EffectResult<'a> {
 }
 
 impl TaskYield<'_> {
-    /// The tag of the call.
+    /// Returns the tag of the call.
     pub fn tag(&self) -> Cow<'_, str> {
         self.call.map(|call| call.get()).unwrap_or_default()
     }
 
-    /// The kind of the call, if it is known here.
+    /// Returns the kind of the call, if this version knows it.
     pub fn kind(&self) -> Option<CallKind> {
         CallKind::parse(&self.tag())
     }
 }
 
 impl EffectAllowed<'_> {
-    /// The names of the steps that are allowed.
+    /// Returns the names of the steps that are allowed.
     pub fn names(&self) -> Vec<String> {
         names(self.allow)
     }
 }
 
 impl Forked<'_> {
-    /// The names of the steps that are allowed.
+    /// Returns the names of the steps that are allowed.
     pub fn names(&self) -> Vec<String> {
         names(self.allow)
     }
@@ -113,12 +114,12 @@ fn names(allow: Option<Json<'_>>) -> Vec<String> {
 }
 
 impl<'a> Record<'a> {
-    /// Whether it is the end of a task.
+    /// Returns whether it is the end of a task.
     pub fn is_end(&self) -> bool {
         matches!(self, Record::TaskExit(_) | Record::TaskAbort(_) | Record::TaskCancel(_))
     }
 
-    /// Whether a fork took this answer from the run it was forked from.
+    /// Returns whether a fork took this answer from the run it was forked from.
     pub fn is_inherited(&self) -> bool {
         let from = match self {
             Record::EffectResult(result) => result.from,
@@ -127,7 +128,7 @@ impl<'a> Record<'a> {
         from.is_some_and(|from| from == *"parent")
     }
 
-    /// The call or the step that it tells something of, by its record.
+    /// Returns the record of the call or step that it is about.
     pub fn of(&self) -> Option<u64> {
         match self {
             Record::TaskWake(wake) => wake.of,
@@ -141,7 +142,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The error that it has: of a task, a step or a promise, or the code by which a call was refused.
+    /// Returns its error: of a task, a step or a promise, or the code of a refused call.
     pub fn error(&self) -> Option<&'a str> {
         let code = |error: Option<Text<'a>>| match error? {
             Text::Json(code) | Text::Plain(code) | Text::Safe(code) => Some(code),
@@ -160,7 +161,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The value that it has: of a task, a step, a question, a promise or a message.
+    /// Returns its value: of a task, a step, a question, a promise or a message.
     pub fn value(&self) -> Option<Value<'a>> {
         match self {
             Record::TaskExit(TaskExit { value })
@@ -173,7 +174,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// When and by whom a fork was given another answer than its parent had, if it was.
+    /// Returns when and by whom a fork was given another answer than its parent, if it was.
     pub fn change(&self) -> Option<(Option<Text<'a>>, Option<Text<'a>>)> {
         let (set, ts, by) = match self {
             Record::EffectResult(EffectResult { set, set_ts, set_by, .. })

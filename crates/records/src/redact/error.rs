@@ -1,10 +1,10 @@
-//! Why a rule is none. It never shows what a rule takes out.
+//! Errors of redaction rules. They never reveal what a rule redacts.
 
-/// Why a rule cannot be followed.
+/// The error of an invalid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedactError {
-    /// It cannot be read.
+    /// The rule cannot be parsed.
     #[error(
         "the rule `{rule}`{} is none: {why} [TFY0190]; write `field NAME`, `field /POINTER`, `pattern REGEX`, `value TEXT` or `env VARIABLE`",
         in_line(*.line)
@@ -12,12 +12,12 @@ pub enum RedactError {
     BadRule {
         /// The rule.
         rule: String,
-        /// Where it stands, counted from 1, if it was read from a text.
+        /// Its line number, from 1, if it was read from a text.
         line: Option<usize>,
         /// What is wrong with it.
         why: String,
     },
-    /// Its pattern is no regular expression, or one that cannot be followed.
+    /// The pattern is not a regular expression, or is not supported.
     #[error(
         "the pattern `{rule}`{} cannot be followed: {why} [TFY0191]; the book's chapter \"Redaction\" has the patterns that can",
         in_line(*.line)
@@ -25,20 +25,20 @@ pub enum RedactError {
     BadPattern {
         /// The pattern.
         rule: String,
-        /// Where it stands, counted from 1, if it was read from a text.
+        /// Its line number, from 1, if it was read from a text.
         line: Option<usize>,
         /// What is wrong with it.
         why: String,
     },
-    /// There is no value to be taken out.
+    /// There is no value to redact.
     #[error(
-        "{what}{} gives nothing to take out: {why} [TFY0193]; give a value of at least {} characters",
+        "{what}{} has nothing to redact: {why} [TFY0193]; give a value of at least {} characters",
         in_line(*.line), super::SHORTEST
     )]
     NoValue {
-        /// What should have given it.
+        /// The rule or variable that should have provided it.
         what: String,
-        /// Where it stands, counted from 1, if it was read from a text.
+        /// Its line number, from 1, if it was read from a text.
         line: Option<usize>,
         /// What is wrong with it.
         why: &'static str,
@@ -53,7 +53,7 @@ impl RedactError {
     /// All codes, in order.
     pub const CODES: &[&str] = &["TFY0190", "TFY0191", "TFY0193"];
 
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             RedactError::BadRule { .. } => "TFY0190",
@@ -62,7 +62,7 @@ impl RedactError {
         }
     }
 
-    /// The same of a rule that stands in this line.
+    /// Adds the line number of the rule to the error.
     pub(super) fn at_line(mut self, number: usize) -> RedactError {
         let (RedactError::BadRule { line, .. }
         | RedactError::BadPattern { line, .. }

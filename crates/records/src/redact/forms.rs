@@ -1,13 +1,14 @@
-//! The ways in which a text is written inside of another one: as JSON, Python, Rust, addresses and bytes write it. It knows nothing of what is looked for.
+//! Encodings of a text inside another one: in JSON, Python, Rust, URLs and bytes. It knows nothing
+//! of what is searched for.
 
 use std::fmt::Write;
 
 use tiffany_log::push_base64;
 
-/// A text as it is written inside of another one.
+/// An encoding of a text inside another one.
 pub(super) type Form = fn(&str) -> String;
 
-/// All of them. A text without anything to be escaped is the same in most.
+/// All encodings. A text without special characters is the same in most of them.
 pub const FORMS: [Form; 18] = [
     as_json,
     as_ascii_json,
@@ -56,12 +57,12 @@ fn ascii_json(text: &str, escaped: impl Fn(u16) -> String) -> String {
     out
 }
 
-/// JSON in a text of JSON.
+/// Escapes a text in JSON that is itself inside a JSON string.
 fn as_nested_json(text: &str) -> String {
     as_json(&as_json(text))
 }
 
-/// As Python writes a text between quotes that it does not have in it.
+/// Escapes a text as Python's `repr` does between quotes that the text does not contain.
 fn as_repr(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -79,12 +80,12 @@ fn as_repr(text: &str) -> String {
     out
 }
 
-/// And one that has both kinds of quotes.
+/// Escapes a text as Python's `repr` does if it contains both kinds of quotes.
 fn as_quoted_repr(text: &str) -> String {
     as_repr(text).replace('\'', "\\'")
 }
 
-/// As Python's `ascii` writes it.
+/// Escapes a text as Python's `ascii` does.
 fn as_ascii_repr(text: &str) -> String {
     let mut out = String::new();
     for c in as_repr(text).chars() {
@@ -102,7 +103,7 @@ fn as_quoted_ascii_repr(text: &str) -> String {
     as_ascii_repr(text).replace('\'', "\\'")
 }
 
-/// As Python writes its bytes.
+/// Escapes a text as Python's `repr` of its bytes does.
 fn as_bytes_repr(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -147,7 +148,7 @@ fn in_path(text: &str) -> String {
     percent(text, "-_.~/")
 }
 
-/// In an address, with small digits.
+/// Escapes a text for a URL, with lower-case digits.
 fn in_lower_address(text: &str) -> String {
     lower_digits(&in_address(text))
 }
@@ -156,7 +157,7 @@ fn in_lower_path(text: &str) -> String {
     lower_digits(&in_path(text))
 }
 
-/// As forms of web pages are sent.
+/// Escapes a text as HTML forms are sent.
 fn in_form(text: &str) -> String {
     in_address(text).replace("%20", "+")
 }
@@ -165,7 +166,7 @@ fn in_lower_form(text: &str) -> String {
     lower_digits(&in_form(text))
 }
 
-/// The two digits after each `%` as small letters.
+/// Turns the two digits after each `%` into lower case.
 fn lower_digits(text: &str) -> String {
     let mut parts = text.split('%');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_written_as_others_write_it() {
+    fn texts_are_encoded_as_other_programs_do() {
         let text = "pa\"s's\\wörd/\n\u{1} x";
         let all: Vec<String> = FORMS.iter().map(|form| form(text)).collect();
         assert_eq!(

@@ -1,11 +1,11 @@
-//! What kind of value a text is, as far as what stands for it must be of the same kind. It knows nothing of rules.
+//! The kind of a value, which its replacement must have too. It knows nothing of rules.
 
-/// What kind of value it is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Any other text.
     Text,
-    /// Bytes, in base 64.
+    /// Bytes, in Base64.
     Bytes,
     /// A date, a time or both (ISO 8601).
     Moment,
@@ -15,12 +15,12 @@ pub enum Kind {
     Flag,
 }
 
-/// The kind of a text: dates must stay dates.
+/// Returns the kind of a text: a date must stay a date.
 pub fn kind_of(text: &str) -> Kind {
     if is_date(text) { Kind::Moment } else { Kind::Text }
 }
 
-/// Whether it is a date, or a date and a time, and nothing else.
+/// Returns whether a text is exactly a date, or a date and a time.
 fn is_date(text: &str) -> bool {
     let shape: String =
         text.chars().take(48).map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
@@ -29,7 +29,7 @@ fn is_date(text: &str) -> bool {
     time.map_or(rest.is_empty(), is_time)
 }
 
-/// Whether this is the shape of a time of the day.
+/// Returns whether this is the shape of a time of day.
 fn is_time(shape: &str) -> bool {
     let Some(rest) = shape.strip_prefix("00:00") else { return false };
     let rest = rest.strip_prefix(":00").unwrap_or(rest);
@@ -40,14 +40,15 @@ fn is_time(shape: &str) -> bool {
     matches!(rest, "" | "Z" | "z" | "+00:00" | "-00:00" | "+0000" | "-0000" | "+00" | "-00")
 }
 
-/// Whether it is a time of the day, with or without a date.
+/// Returns whether a text is a time of day, with or without a date.
 pub(super) fn is_moment(text: &str) -> bool {
     let shape: String =
         text.chars().take(48).map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     is_date(text) || is_time(&shape)
 }
 
-/// Days from the first of January 2000 on, or seconds after midnight. An offset from UTC stays.
+/// Makes a replacement for a date or time: `number` days after January 1, 2000, or seconds after
+/// midnight. An offset from UTC is kept.
 pub fn moment(text: &str, number: u64) -> String {
     let (date, time) = match text.get(..10).filter(|date| date.as_bytes()[4] == b'-') {
         Some(_) => {
@@ -63,7 +64,7 @@ pub fn moment(text: &str, number: u64) -> String {
     let figures = format!("{:02}{:02}{:02}", second / 3600 % 24, second / 60 % 60, second % 60);
     let mut figures = figures.chars();
     let last = clock.rfind(|c: char| c.is_ascii_digit()).filter(|_| clock.contains('.'));
-    // Parts of a second that are all 0 would be left out by who writes them again.
+    // If all decimals of a second were 0, programs that write it again would leave them out.
     let clock = clock.char_indices().map(|(at, c)| match c {
         c if !c.is_ascii_digit() => c,
         _ if Some(at) == last => '1',
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_date_is_one_only_as_a_whole() {
+    fn only_a_complete_text_is_a_date() {
         for text in [
             "2026-11-16",
             "2026-11-16T04:14:18.665+02:00",

@@ -1,24 +1,25 @@
-//! Redaction: secrets are taken out of everything that leaves a runtime's memory. Rules say what is a secret; a run works with the real value, and what is
-//! written has a placeholder. The guide is the book's chapter "Redaction".
+//! Redaction: secrets are removed from everything that leaves a runtime's memory. Rules define what
+//! is secret. A run works with the real values, and everything that is written has placeholders.
+//! The book's chapter "Redaction" is the guide.
 //!
-//! Text becomes bytes that others see in few places, and each of them asks the rules:
+//! Text becomes bytes that others can see in only a few places, and each of them applies the rules:
 //!
-//! | what | where | why nothing goes past |
+//! | what | where | why nothing can bypass it |
 //! |---|---|---|
-//! | records, commit-log segments, blobs | `wal::Line`: [`end`](tiffany_log::Line::end), and where a payload becomes a blob | no byte of a line reaches a batch in another way, and files, segments, backups, exports and captures are made of batches |
+//! | records, commit log segments, blobs | `wal::Line`: [`end`](tiffany_log::Line::end), and where a payload becomes a blob | every line reaches a batch in this way, and files, segments, backups, exports and captures are made from batches |
 //! | what a replay compares | `into_fields` of the same line | it is the same code |
-//! | events | `Draft::cleaned` of the hub | `State::add`, by which all events with words in them come, takes nothing else |
-//! | answers to other threads and processes | `Tell::redacting`, on the way out of `Runtime::serve` | its match has no rest: a new answer has to say what is in it |
+//! | events | `Draft::cleaned` of the hub | `State::add`, through which all events with text pass, accepts nothing else |
+//! | answers to other threads and processes | `Tell::redacting`, called by `Runtime::serve` before it sends them | its match has no wildcard: a new answer must say what it contains |
 //! | errors that leave a runtime | `Display` of [`RunError`](crate::error::RunError) | its `Debug` is the same |
-//! | log lines | `Tracer`, which makes them, and the visitor in `logging` through which all fields pass | also those of the program and of other crates |
-//! | labels of metrics | `Family::add` | a metric has no other way to a label |
-//! | panics, and what has no log to go to | the panic hook; `shown` around each `eprintln!` | |
+//! | log lines | `Tracer`, which makes them, and the visitor in `logging`, through which all fields pass | includes those of the program and of other crates |
+//! | labels of metrics | `Family::add` | it is the only way to set a label |
+//! | panics, and messages printed without a log | the panic hook; `shown` around each `eprintln!` | |
 //!
-//! The first four use the rules of one runtime, which its `Builder` was given. The rest is the process's, and uses the rules of all
-//! runtimes that were ever built in it.
+//! The first four use the rules that the `Builder` of the runtime was given. The others concern the
+//! whole process, and use the rules of all runtimes that were ever built in it.
 //!
-//! It knows nothing of runs. Rules that take values out of a log that is there already, for the fixture of a test, are
-//! `tiffany::testing::Redaction`; both share field paths and the way through a record.
+//! This module knows nothing of runs. Rules that redact an existing log, for the fixture of a test,
+//! are `tiffany::testing::Redaction`; both share field paths and the walk through a record.
 
 mod error;
 mod forms;
@@ -47,7 +48,8 @@ pub use self::tree::Node;
 pub use self::walk::{Area, Leaf, Reach, Walk, text_of};
 use tiffany_log::RuleMark;
 
-/// A text without what the rules of all runtimes of this process take out, for who shows something by other ways than these.
+/// Redacts a text with the rules of all runtimes in this process. It serves code that shows text to
+/// people or other programs directly.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -62,18 +64,23 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     process::clean(text, |rules, text| rules.patterns.cleaned(text))
 }
 
-/// What stands for a text that was taken out. A number becomes 0, a flag `false`, a date the first of January 2000: what is read again is of the same kind.
+/// The replacement for a redacted text. A number becomes 0, a Boolean `false`, and a date January
+/// 1, 2000, so that a value that is read again has the same type.
 pub const PLACEHOLDER: &str = "[redacted]";
 
-/// A value that is shorter is part of too many other texts.
+/// The minimum length of a value. A shorter one would be part of too many other texts.
 const SHORTEST: usize = 4;
 
-/// Rules by which secrets are taken out of everything that a runtime writes: records, blobs, events, log lines, errors and answers.
+/// Rules for redacting secrets in everything that a runtime writes: records, blobs, events, log
+/// lines, errors and answers.
 ///
-/// - A **field** is meant by its name wherever it stands in a value (`password`), by the last names on the way to it (`customer.card`, `*.secret`), or by a
-///   JSON pointer into a record (`/input/token`). All that is in it is replaced.
-/// - A **pattern** is a regular expression. What it finds in a text, a number, bytes or a name is replaced; if it has groups, only what they find.
-/// - A **value** is a secret that is known. It is replaced wherever it stands, also as JSON, Python, Rust and addresses write it, and in base 64.
+/// - A **field** rule matches by name anywhere in a value (`password`), by the last names on the
+///   path to it (`customer.card`, `*.secret`), or by a JSON pointer into a record (`/input/token`).
+///   Everything in the field is replaced.
+/// - A **pattern** rule is a regular expression. Its matches in texts, numbers, bytes and names
+///   are replaced; if it has groups, only these are.
+/// - A **value** rule is a known secret. It is replaced wherever it appears, also as escaped by
+///   JSON, Python, Rust and URLs, and in Base64.
 ///
 /// ```
 /// use tiffany_records::redact::Redactions;
@@ -93,20 +100,21 @@ const SHORTEST: usize = 4;
 pub struct Redactions {
     places: Vec<Place>,
     patterns: Patterns,
-    /// The rules as they are shown: of a value only that there is one.
+    /// The rules as they can be shown: for a value, only that there is one.
     rules: Vec<String>,
-    /// The last names of the fields that are meant, if that says enough to know a record that has none of them.
+    /// The last names of the matching fields, if they are enough to rule out records that contain
+    /// none of them.
     names: Vec<String>,
     any_name: bool,
 }
 
 impl Redactions {
-    /// Nothing is taken out.
+    /// Makes rules that redact nothing.
     pub fn new() -> Redactions {
         Redactions::default()
     }
 
-    /// Takes out what stands in this field too.
+    /// Adds a rule that redacts this field.
     pub fn field(mut self, rule: &str) -> Result<Redactions, RedactError> {
         let bad = |why: &str| RedactError::BadRule {
             rule: format!("field {rule}"),
@@ -123,7 +131,8 @@ impl Redactions {
         Ok(self)
     }
 
-    /// Takes out what this regular expression finds too. It is followed byte by byte: `\w`, `\d` and `(?i)` know the letters of ASCII.
+    /// Adds a rule that redacts matches of this regular expression. It works on bytes: `\w`, `\d`
+    /// and `(?i)` know only ASCII letters.
     pub fn pattern(mut self, pattern: &str) -> Result<Redactions, RedactError> {
         let bad = |why| RedactError::BadPattern { rule: pattern.to_owned(), line: None, why };
         self.patterns.add(pattern).map_err(bad)?;
@@ -131,26 +140,26 @@ impl Redactions {
         Ok(self)
     }
 
-    /// Takes out this text too, wherever it stands.
+    /// Adds a rule that redacts this text wherever it appears.
     pub fn value(self, value: &str) -> Result<Redactions, RedactError> {
         self.secret(value, "a value")
     }
 
-    /// Takes out what a variable of the environment has now.
+    /// Adds a rule that redacts the current value of an environment variable.
     pub fn env(self, variable: &str) -> Result<Redactions, RedactError> {
         let what = format!("the variable `{variable}`");
         let none = |why| RedactError::NoValue { what: what.clone(), line: None, why };
         match std::env::var(variable) {
             Ok(value) => self.secret(&value, &what),
             Err(std::env::VarError::NotPresent) => Err(none("it is not set")),
-            Err(std::env::VarError::NotUnicode(_)) => Err(none("it is no text")),
+            Err(std::env::VarError::NotUnicode(_)) => Err(none("it is not text")),
         }
     }
 
     fn secret(mut self, value: &str, what: &str) -> Result<Redactions, RedactError> {
         let none = |why| RedactError::NoValue { what: what.to_owned(), line: None, why };
         if value.chars().count() < SHORTEST {
-            return Err(none("it is too short to be told from other text"));
+            return Err(none("it is too short to be distinguished from other text"));
         }
         self.patterns.add(&Patterns::of_value(value)).map_err(|_| none("it is too long"))?;
         self.rules.push(match what {
@@ -160,8 +169,9 @@ impl Redactions {
         Ok(self)
     }
 
-    /// Reads rules, one in each line: `field NAME`, `field /POINTER`, `pattern REGEX`, `value TEXT` or `env VARIABLE`. Empty lines, and those that begin
-    /// with `#`, say nothing. An error names the line.
+    /// Parses rules, one per line: `field NAME`, `field /POINTER`, `pattern REGEX`, `value TEXT` or
+    /// `env VARIABLE`. Empty lines and those that begin with `#` are ignored. An error names the
+    /// line.
     ///
     /// ```
     /// use tiffany_records::redact::Redactions;
@@ -186,7 +196,7 @@ impl Redactions {
         Ok(rules)
     }
 
-    /// Adds a rule as [`parse`](Redactions::parse) reads it.
+    /// Adds a rule in the format of [`parse`](Redactions::parse).
     pub fn rule(self, rule: &str) -> Result<Redactions, RedactError> {
         let (word, rest) = rule.split_once(char::is_whitespace).unwrap_or((rule, ""));
         let rest = rest.trim_start();
@@ -196,29 +206,29 @@ impl Redactions {
             "value" => self.value(rest),
             "env" => self.env(rest),
             _ => {
-                // What comes after it may be a secret.
-                let (rule, why) = (word.to_owned(), format!("`{word}` is no kind of rule"));
+                // The rest of the rule may be a secret.
+                let (rule, why) = (word.to_owned(), format!("`{word}` is not a kind of rule"));
                 Err(RedactError::BadRule { rule, line: None, why })
             }
         }
     }
 
-    /// Whether nothing is taken out.
+    /// Returns whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// The rules, as they can be shown.
+    /// Returns the rules as they can be shown.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(String::as_str)
     }
 
-    /// What each rule is known by, without saying what it says.
+    /// Returns short hashes that identify the rules without revealing them.
     pub fn marks(&self) -> BTreeSet<RuleMark> {
         self.rules().map(|rule| crc32c::crc32c(rule.as_bytes()) as RuleMark).collect()
     }
 
-    /// A text without what the rules take out.
+    /// Redacts a text.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.patterns.cleaned(text) {
             Some(cleaned) => Cow::Owned(cleaned),
@@ -226,7 +236,7 @@ impl Redactions {
         }
     }
 
-    /// A text that stands under a name, which may be that of a field that is taken out.
+    /// Redacts a text with this name. If a rule matches the name, the whole text is replaced.
     pub fn named_text<'a>(&self, name: &str, text: &'a str) -> Cow<'a, str> {
         match self.means(name) {
             true => Cow::Borrowed(PLACEHOLDER),
@@ -234,13 +244,13 @@ impl Redactions {
         }
     }
 
-    /// Whether a field of this name is taken out wherever it stands.
+    /// Returns whether a rule matches fields of this name wherever they are.
     fn means(&self, name: &str) -> bool {
         let way = [Step::Name(name.to_owned())];
         self.places.iter().any(|place| matches!(place, Place::Path(_)) && place.is_at(&way))
     }
 
-    /// These rules and those. What both say counts once.
+    /// Combines two sets of rules, without duplicates.
     pub fn and(mut self, others: Redactions) -> Redactions {
         self.patterns.join(others.patterns);
         self.places.extend(others.places);
@@ -250,7 +260,7 @@ impl Redactions {
         self
     }
 
-    /// An error if they take something out of a name by which something is found.
+    /// Fails if the rules match a name that something is found by.
     pub fn refuse_name(&self, what: &str, name: &str) -> Result<(), TaskError> {
         if !self.take_from(name) {
             return Ok(());
@@ -262,18 +272,18 @@ impl Redactions {
         Err(TaskError::new(ErrorKind::SecretName, message))
     }
 
-    /// Whether they are the same rules.
+    /// Returns whether both have the same rules.
     fn is_same(&self, other: &Redactions) -> bool {
         self.places == other.places && self.patterns.is_same(&other.patterns)
     }
 
-    /// Whether a name has something in it that is taken out: it could not be found again under it.
+    /// Returns whether the rules match part of a name, so that nothing could be found by it again.
     pub fn take_from(&self, name: &str) -> bool {
         self.patterns.cleaned(name).is_some()
     }
 }
 
-/// The rules; of a value only that there is one.
+/// Shows the rules; for a value, only that there is one.
 impl fmt::Debug for Redactions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.rules).finish()

@@ -1,33 +1,34 @@
-//! Where in a value something stands, as a rule says it: the name of a field, a path of names, or a JSON pointer into a record. It knows nothing of what
-//! is done there.
+//! The places in a value that a rule can match: the name of a field, a path of names, or a JSON
+//! pointer into a record. It knows nothing of what is done with them.
 
-/// A place that a rule means.
+/// A place that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The last names on the way to it, wherever that is in a value: `password`, `customer.card`, `*.secret`.
+    /// The last names on the path to it, anywhere in a value: `password`, `customer.card`,
+    /// `*.secret`.
     Path(Vec<Part>),
-    /// All of the way, from a field of a record on: `/input/customer/card`.
+    /// The complete path, from a field of a record: `/input/customer/card`.
     Pointer(Vec<Part>),
 }
 
-/// One step on the way.
+/// One component of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     Name(String),
-    /// `*`
+    /// `*`, which matches any name.
     Any,
 }
 
-/// A step that was taken.
+/// One step on the path into a value.
 pub enum Step {
     /// Into the field of this name.
     Name(String),
-    /// Into the item with this number.
+    /// Into the item with this index.
     Index(usize),
 }
 
 impl Place {
-    /// The error says what is wrong with it.
+    /// Parses the place of a rule. The error is a description of what is wrong.
     pub fn parse(rule: &str) -> Result<Place, &'static str> {
         let part = |part: String| if part == "*" { Part::Any } else { Part::Name(part) };
         match rule.strip_prefix('/') {
@@ -46,7 +47,8 @@ impl Place {
         }
     }
 
-    /// Whether it is the place at the end of this way. In a path of names the items of lists are no steps.
+    /// Returns whether this place is at the end of the path `way`. In a path of names, items of
+    /// lists don't count.
     pub fn is_at(&self, way: &[Step]) -> bool {
         match self {
             Place::Path(parts) => {
@@ -67,7 +69,7 @@ impl Place {
         }
     }
 
-    /// The name that a field has there; `None`: any, or it is the item of a list.
+    /// Returns the last name of the path; `None` if it can be any name or the item of a list.
     pub fn last_name(&self) -> Option<&str> {
         let (Place::Path(parts) | Place::Pointer(parts)) = self;
         match parts.last() {
@@ -86,7 +88,7 @@ impl Part {
     }
 }
 
-/// The names of a path. A point that belongs to a name has a backslash before it.
+/// Splits a path into names. A dot that belongs to a name is escaped with a backslash.
 fn names(rule: &str) -> Vec<String> {
     let (mut names, mut name) = (Vec::new(), String::new());
     let mut chars = rule.chars().peekable();
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_meant_where_its_last_names_are() {
+    fn a_path_matches_where_its_last_names_are() {
         for (rule, steps, expected) in [
             ("card", "input card", true),
             ("card", "input customer card", true),
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_is_refused() {
+    fn invalid_places_are_refused() {
         for rule in ["", ".", "a.", ".a", "a..b"] {
             assert!(Place::parse(rule).is_err(), "{rule}");
         }

@@ -1,5 +1,6 @@
-//! What the whole process must not show: its standard error and its log lines belong to all runtimes in it, and so the rules of all of them count there. They stay
-//! when a runtime ends, for what it had may still be shown.
+//! The rules of the whole process. Its standard error and log lines belong to all runtimes in it,
+//! so the rules of all of them apply. They stay in force when a runtime ends, because its values
+//! may still be shown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +13,7 @@ use tiffany_log::{end_of_value, parse_string};
 static ANY: AtomicBool = AtomicBool::new(false);
 static ALL: RwLock<Vec<Arc<Redactions>>> = RwLock::new(Vec::new());
 
-/// From here on these rules count, too.
+/// Adds rules to those of the process.
 pub fn install(rules: &Arc<Redactions>) {
     let mut all = ALL.write().unwrap_or_else(PoisonError::into_inner);
     if !all.iter().any(|known| known.is_same(rules)) {
@@ -21,13 +22,13 @@ pub fn install(rules: &Arc<Redactions>) {
     }
 }
 
-/// Whether there are rules.
+/// Returns whether there are any rules.
 #[inline]
 pub fn any() -> bool {
     ANY.load(Ordering::Acquire)
 }
 
-/// The rules of all runtimes of this process, as one.
+/// Returns the rules of all runtimes in this process, combined.
 pub fn known() -> Option<Arc<Redactions>> {
     let all = ALL.read().unwrap_or_else(PoisonError::into_inner).clone();
     let all = all.into_iter().reduce(|a, b| Arc::new((*a).clone().and((*b).clone())));
@@ -42,7 +43,7 @@ pub(super) fn clean<'a>(
     if !any() {
         return cleaned;
     }
-    // The lock is not held while the rules are at work: who panics there comes here again.
+    // The lock is not held while rules run, because a panic in them would come back here.
     let all = ALL.read().unwrap_or_else(PoisonError::into_inner).clone();
     for rules in all {
         if let Some(made) = by(&rules, &cleaned) {
@@ -52,7 +53,7 @@ pub(super) fn clean<'a>(
     cleaned
 }
 
-/// A text that stands under a name: owned, if something was taken out.
+/// Redacts a text with this name. The result is owned if anything was redacted.
 pub fn named_text<'a>(name: &str, text: &'a str) -> Cow<'a, str> {
     clean(text, |rules, text| match rules.named_text(name, text) {
         Cow::Owned(made) => Some(made),
@@ -61,7 +62,7 @@ pub fn named_text<'a>(name: &str, text: &'a str) -> Cow<'a, str> {
     })
 }
 
-/// A call as it may be shown: what is put under the name of a field that is taken out is taken out too.
+/// Redacts the description of a call. A value that is stored under a redacted name is redacted too.
 pub fn shown_call(call: &str) -> Cow<'_, str> {
     clean(call, |rules, call| {
         let key = call.strip_prefix("put(").and_then(|rest| {
@@ -75,7 +76,7 @@ pub fn shown_call(call: &str) -> Cow<'_, str> {
     })
 }
 
-/// Something as it may be shown.
+/// Wraps a value so that its text is redacted when it is displayed.
 pub fn shown<T: fmt::Display>(what: T) -> Shown<T> {
     Shown(what)
 }

@@ -1,4 +1,5 @@
-//! Records without what the rules take out. Most records have nothing of it, so they are only looked at; one that may have something is taken apart.
+//! Redacts records. Most records contain no secrets, so a quick search comes first; only a record
+//! that may contain one is parsed.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,7 +16,8 @@ use tiffany_log::{
 };
 
 impl Redactor for Redactions {
-    /// The fields of a record without what is taken out, from the text between its braces; `None`: there is nothing of it. `head` is what stands before them.
+    /// Redacts the fields of a record, given as the text between its braces; `None` if nothing
+    /// changes. `head` is the part of the line before them.
     fn fields(&self, head: &[u8], fields: &str) -> Option<String> {
         if !self.may_find(fields) {
             return None;
@@ -25,7 +27,8 @@ impl Redactor for Redactions {
         let (mut out, mut changed) = (Vec::with_capacity(fields.len()), false);
         for (name, json) in (Fields { rest: fields }) {
             let area = match name {
-                // Messages are taken by name. One that is secret is refused when it is sent.
+                // Messages are received by name. A name that is secret is refused when the message
+                // is sent.
                 "name" if is_message => None,
                 name => area_of(name, call, json),
             };
@@ -39,7 +42,8 @@ impl Redactor for Redactions {
         changed.then(|| String::from_utf8(out).expect("made of texts"))
     }
 
-    /// A payload that is about to become a blob, the same way. `before` are the fields that stand before it.
+    /// Redacts a payload that is about to become a blob; `None` if nothing changes. `before` are
+    /// the fields before it.
     fn payload(&self, before: &str, field: &str, json: &str) -> Option<String> {
         if !self.may_find(json) && !self.names.iter().any(|name| name == field) {
             return None;
@@ -48,14 +52,14 @@ impl Redactor for Redactions {
         self.cleaned(field, area, json)
     }
 
-    /// Bytes, the same way.
+    /// Redacts bytes; `None` if nothing changes.
     fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         self.patterns.bytes(bytes)
     }
 }
 
 impl Redactions {
-    /// A value as JSON, without what the rules take out.
+    /// Redacts a value given as JSON.
     pub fn json<'a>(&self, json: &'a str) -> Cow<'a, str> {
         match self.payload("", "", json) {
             Some(cleaned) => Cow::Owned(cleaned),
@@ -63,7 +67,7 @@ impl Redactions {
         }
     }
 
-    /// What a call is about.
+    /// Redacts the `about` field of a call.
     pub fn about<'a>(&self, call: &str, json: &'a str) -> Cow<'a, str> {
         match self.payload(&format!(",\"call\":\"{call}\""), "about", json) {
             Some(cleaned) => Cow::Owned(cleaned),
@@ -71,14 +75,14 @@ impl Redactions {
         }
     }
 
-    /// An error without what the rules take out. What it is in another language stays behind.
+    /// Redacts an error. Its form in another language is dropped.
     pub fn error(&self, error: TaskError) -> TaskError {
         let Ok(json) = serde_json::to_string(&error) else { return error };
         let cleaned = self.cleaned("error", Area::Error, &json);
         cleaned.and_then(|cleaned| serde_json::from_str(&cleaned).ok()).unwrap_or(error)
     }
 
-    /// Whether a look at its texts says that something may have to be taken out of this JSON.
+    /// Returns whether this JSON may contain something to redact, without parsing it.
     fn may_find(&self, json: &str) -> bool {
         if self.any_name {
             return true;
@@ -108,7 +112,7 @@ impl Redactions {
         false
     }
 
-    /// The same for a text with its quotation marks.
+    /// Returns whether a text, given with its quotation marks, may contain something to redact.
     fn finds_text(&self, raw: &str, is_name: bool) -> bool {
         let inner = &raw[1..raw.len() - 1];
         let text = match inner.contains('\\') {
@@ -118,7 +122,7 @@ impl Redactions {
                 None => return true,
             },
         };
-        // Bytes have to be looked into.
+        // Bytes have to be decoded first.
         let is_meant = || {
             matches!(&*text, "$bytes" | "$bytearray" | "$base64")
                 || self.names.iter().any(|name| *name == *text)
@@ -129,7 +133,7 @@ impl Redactions {
     fn cleaned(&self, field: &str, area: Area, json: &str) -> Option<String> {
         let json = compact(json);
         let Some(was) = Node::parse(&json) else {
-            // It is nested too deeply to be read again.
+            // It is nested too deeply to be parsed.
             return Some(format!("\"{PLACEHOLDER}\""));
         };
         let mut node = was.clone();
@@ -151,7 +155,7 @@ impl Redactions {
         (node != was).then(|| node.json())
     }
 
-    /// What stands for a leaf; `None`: itself.
+    /// Returns the replacement for a leaf; `None` if it stays as it is.
     fn instead(&self, leaf: Leaf, text: &str, marked: bool) -> Option<String> {
         let is_taken = || marked || self.patterns.find_in(text.as_bytes());
         match leaf {
@@ -164,7 +168,7 @@ impl Redactions {
             Leaf::Value(Kind::Moment) if is_moment(text) => is_taken().then(|| moment(text, 0)),
             Leaf::Value(Kind::Bytes) => self.bytes_instead(text, marked),
             Leaf::Value(_) if is_uuid(text) => is_taken().then(|| NO_UUID.into()),
-            // What a number that is none is called.
+            // A floating-point number that is not finite.
             Leaf::Value(_) if marked && matches!(text, "nan" | "inf" | "-inf") => None,
             Leaf::Value(_) if marked => Some(PLACEHOLDER.into()),
             Leaf::Value(_) => self.patterns.cleaned(text),
@@ -187,7 +191,7 @@ impl Redactions {
 
 const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Whether a text has the shape of a UUID, which it must keep.
+/// Returns whether a text has the form of a UUID, which it must keep.
 fn is_uuid(text: &str) -> bool {
     text.len() == NO_UUID.len()
         && text.bytes().zip(NO_UUID.bytes()).all(|(byte, shape)| match shape {
@@ -196,19 +200,20 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// The call that a record is of.
+/// Returns the tag of the call that a record is about.
 fn call_in(fields: &str) -> &str {
     let call = Fields { rest: fields }.find(|(name, _)| *name == "call");
     call.map_or("", |(_, call)| call)
 }
 
-/// What a field of a record has in it; `None`: only what is the log's own. A field that is not known has a value of the program's.
+/// Returns the kind of a field's contents; `None` if they are only the log's own. A field that is
+/// not known has a value of the program.
 fn area_of(field: &str, call: &str, json: &str) -> Option<Area> {
     let is_blob = json.starts_with("{\"$blob\":");
     match field {
         _ if is_blob || OWN.contains(&field) => None,
         "name" | "allow" | "why" => Some(Area::Words),
-        // What a call is called in the world, or what the program calls something.
+        // Either the key of a call, or a name that the program chose.
         "key" if parse_string(json).is_some_and(|key| Key::parse(&key).is_some()) => None,
         "key" => Some(Area::Words),
         "about" if matches!(call, "\"continue_as\"" | "\"approve\"") => Some(Area::Value),
@@ -220,7 +225,8 @@ fn area_of(field: &str, call: &str, json: &str) -> Option<Area> {
     }
 }
 
-/// Fields in which there are only words of the log's own, or names by which runs are found again: those are refused if they are secret.
+/// Fields that contain only words of the log itself, or names by which runs are found, which are
+/// refused if they are secret.
 const OWN: &[&str] = &[
     "after",
     "at",

@@ -1,4 +1,4 @@
-//! Patterns over text: what they find is replaced. It knows nothing of fields and records.
+//! Replaces matches of patterns in text. It knows nothing of fields and records.
 
 use std::borrow::Cow;
 
@@ -7,15 +7,15 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use super::PLACEHOLDER;
 use super::forms::FORMS;
 
-/// How large a pattern may become, in bytes of the machine's memory.
+/// The maximum size of a compiled pattern, in bytes of memory.
 const LARGEST: usize = 1 << 20;
-/// The same for all of them together.
+/// The maximum size of all compiled patterns together, in bytes.
 const LARGEST_SET: usize = 16 << 20;
 
-/// All patterns. They are followed byte by byte, in time that grows with the text and no faster.
+/// All patterns. They work on bytes, in time that is linear in the length of the text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patterns {
-    /// In parts, each of which says in one look which of its patterns find something.
+    /// Groups of patterns, each of which finds out in a single pass which of its patterns match.
     parts: Vec<Part>,
 }
 
@@ -27,7 +27,7 @@ struct Part {
 }
 
 impl Patterns {
-    /// The error says what is wrong with it.
+    /// Adds a pattern. The error is a description of what is wrong.
     pub(super) fn add(&mut self, pattern: &str) -> Result<(), String> {
         let regex = RegexBuilder::new(pattern).unicode(false).size_limit(LARGEST).build();
         let regex = regex.map_err(|error| why(&error))?;
@@ -47,12 +47,12 @@ impl Patterns {
         Ok(())
     }
 
-    /// Follows others too.
+    /// Adds the patterns of another set.
     pub(super) fn join(&mut self, others: Patterns) {
         self.parts.extend(others.parts);
     }
 
-    /// Whether they are the same patterns.
+    /// Returns whether both have the same patterns.
     pub(super) fn is_same(&self, other: &Patterns) -> bool {
         let sources = |patterns: &Patterns| -> Vec<String> {
             patterns.parts.iter().flat_map(|part| part.sources.clone()).collect()
@@ -60,25 +60,25 @@ impl Patterns {
         sources(self) == sources(other)
     }
 
-    /// A pattern for a text, in all the ways in which others write it.
+    /// Makes a pattern that matches a text in all its encodings.
     pub(super) fn of_value(value: &str) -> String {
         let written = FORMS.iter().map(|form| form(value));
         let mut forms: Vec<String> = std::iter::once(value.to_owned()).chain(written).collect();
         forms.extend((0..3).map(|before| in_base64(value, before)).filter(|core| core.len() > 5));
-        // The longest first: it may have another one in it.
+        // The longest first, because one may contain another.
         forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
         forms.dedup();
         let forms: Vec<String> = forms.iter().map(|form| regex::escape(form)).collect();
         forms.join("|")
     }
 
-    /// Whether one of them finds something.
+    /// Returns whether any pattern matches.
     #[inline]
     pub(super) fn find_in(&self, text: &[u8]) -> bool {
         self.parts.iter().any(|part| part.set.is_match(text))
     }
 
-    /// A text without what they find; `None`: nothing.
+    /// Replaces all matches in a text; `None` if there are none.
     pub(super) fn cleaned(&self, text: &str) -> Option<String> {
         let cleaned = self.cleaned_bytes(text.as_bytes(), |at| text.is_char_boundary(at))?;
         match String::from_utf8_lossy(&cleaned) {
@@ -87,22 +87,24 @@ impl Patterns {
         }
     }
 
-    /// The same for bytes.
+    /// Replaces all matches in bytes; `None` if there are none.
     pub(super) fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         self.cleaned_bytes(bytes, |_| true)
     }
 
-    /// `is_edge`: where the text may be cut.
+    /// Replaces all matches. `is_edge` tells where the bytes may be cut.
     fn cleaned_bytes(&self, bytes: &[u8], is_edge: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
         let mut cleaned = self.once(bytes, is_edge)?;
-        // What was replaced may let another pattern begin or end there. There is less to be found each time.
+        // A replacement may let another pattern match next to it. There is less left to find each
+        // time.
         while let Some(again) = self.once(&cleaned, |at| is_char_edge(&cleaned, at)) {
             cleaned = again;
         }
         Some(cleaned)
     }
 
-    /// Looks once, for all of them. What stands for something is not looked at: so it is left as it is by who finds it again.
+    /// Replaces all matches of all patterns once. Placeholders are not searched, so they stay
+    /// unchanged.
     fn once(&self, bytes: &[u8], is_edge: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
         let mut spans: Vec<(usize, usize)> = Vec::new();
         for (from, piece) in pieces(bytes) {
@@ -141,7 +143,8 @@ impl Patterns {
     }
 }
 
-/// What a pattern finds: its groups, or all of it if it has none.
+/// Reports what to replace in each match of a pattern: its groups, or the whole match if it has
+/// none.
 fn taken_by(regex: &Regex, piece: &[u8], mut found: impl FnMut(usize, usize)) {
     if regex.captures_len() == 1 {
         let all = regex.find_iter(piece).filter(|all| !all.is_empty());
@@ -155,7 +158,7 @@ fn taken_by(regex: &Regex, piece: &[u8], mut found: impl FnMut(usize, usize)) {
     }
 }
 
-/// The parts of a text that stand between placeholders, and where they begin.
+/// Splits a text at placeholders, and returns the offset of each piece.
 fn pieces(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut marks = memchr::memmem::find_iter(bytes, PLACEHOLDER).chain([bytes.len()]);
     let mut from = Some(0);
@@ -170,7 +173,8 @@ fn is_char_edge(bytes: &[u8], at: usize) -> bool {
     bytes.get(at).is_none_or(|byte| byte & 0xc0 != 0x80)
 }
 
-/// The part of a text in base 64 that is the same whatever stands around it, if so many bytes stand before it.
+/// Returns the part of a text's Base64 encoding that does not depend on the text around it, if this
+/// many bytes (modulo 3) are before it.
 fn in_base64(text: &str, before: usize) -> String {
     let mut bytes = vec![0; before];
     bytes.extend_from_slice(text.as_bytes());
@@ -185,7 +189,7 @@ fn in_base64(text: &str, before: usize) -> String {
 fn why(error: &regex::Error) -> String {
     match error {
         regex::Error::CompiledTooBig(_) => "it is too large".into(),
-        // Of several lines the last one says it, and the others show the pattern.
+        // The last line of the message is the reason; the others show the pattern.
         error => {
             let text = error.to_string();
             let last = text.lines().last().unwrap_or_default();
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_replaced_and_nothing_else() {
+    fn only_matches_are_replaced() {
         for (all, text, expected) in [
             (&["sk-[a-z]+"][..], "a sk-abc b sk-d", "a [redacted] b [redacted]"),
             (&["key=(\\S+)"], "key=abc; key=d", "key=[redacted] key=[redacted]"),
@@ -215,7 +219,7 @@ mod tests {
             (&["ab", "cd"], "abcd", "[redacted][redacted]"),
             (&["^b+", "a"], "abb", "[redacted][redacted]"),
             (&["(?i)bearer"], "BEARER é", "[redacted] é"),
-            // A byte of a character takes all of it along.
+            // If one byte of a character matches, the whole character is replaced.
             (&["x."], "xé!", "[redacted]!"),
             (&[".x"], "éx", "[redacted]"),
             (&["(?-u)\\d{4}"], "é1234é", "é[redacted]é"),
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_found_as_others_write_it() {
+    fn a_value_is_found_in_all_its_encodings() {
         let secret = "pa\"s's\\wörd/7";
         let patterns = patterns(&[&Patterns::of_value(secret)]);
         for (text, expected) in [
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_cannot_be_followed_is_refused() {
+    fn unsupported_patterns_are_refused() {
         for (pattern, part) in [
             ("(", "unclosed group"),
             ("a*", "empty text"),

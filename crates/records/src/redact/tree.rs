@@ -1,28 +1,28 @@
-//! JSON as a tree that keeps the order of its names and the text of its numbers, so that what is not changed is written as it was. It knows nothing of
-//! records.
+//! JSON as a tree that keeps the order of members and the text of numbers, so that unchanged parts
+//! are written as they were. It knows nothing of records.
 
 use std::borrow::Cow;
 
 use tiffany_log::{Fields, end_of_value, parse_string, push_string};
 
-/// So deep a value may be.
+/// The maximum depth of a value.
 const DEPTH: usize = 512;
 
-/// A value.
+/// A JSON value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node<'a> {
-    /// A number, a flag or nothing.
+    /// A number, a Boolean or `null`.
     Plain(Cow<'a, str>),
     /// A text.
     Text(Cow<'a, str>),
     /// An array.
     List(Vec<Node<'a>>),
-    /// An object, with its fields in order.
+    /// An object, with its members in order.
     Map(Vec<(Cow<'a, str>, Node<'a>)>),
 }
 
 impl<'a> Node<'a> {
-    /// Reads a value as the log has it: without white space between its parts.
+    /// Parses a value in the form of the log: without white space between its parts.
     pub fn parse(json: &'a str) -> Option<Node<'a>> {
         Node::within(json, DEPTH)
     }
@@ -58,7 +58,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The first name of an object, if it says what the object stands for.
+    /// Returns the first name of an object if it is a tag, which says what the object represents.
     pub fn tag(&self) -> Option<&str> {
         match self {
             Node::Map(members) => {
@@ -68,7 +68,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Writes the value as JSON.
+    /// Returns the value as JSON.
     pub fn json(&self) -> String {
         let mut out = Vec::new();
         self.write(&mut out);
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_written_as_it_was() {
+    fn parsed_values_are_written_unchanged() {
         for json in [
             "null",
             "-12.50e3",
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_nothing() {
+    fn invalid_json_is_not_parsed() {
         let deep = format!("{}{}", "[".repeat(600), "]".repeat(600));
         for json in ["", "[1", "{\"a\"}", "{\"a\":}", "\"a", "[1,,2]", "\"\\ud83d\"", &deep] {
             assert_eq!(Node::parse(json), None, "{json}");

@@ -1,5 +1,5 @@
-//! The way through a record to the values in it, past rules that mean some of them. It knows where in a record data of the program can be, and nothing of
-//! what becomes of it.
+//! Walks through a record and visits the values in it, with the rules that match them. It knows
+//! where a record can contain data of the program, but not what happens to it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use super::kind::{Kind, is_moment, kind_of};
 use super::place::{Place, Step};
 use super::tree::Node;
 
-/// The text of a value, or nothing if it is an array or an object.
+/// Returns the text of a value; empty if it is an array or an object.
 pub fn text_of<'a>(node: &'a Node<'_>) -> &'a str {
     match node {
         Node::Plain(text) | Node::Text(text) => text,
@@ -16,25 +16,25 @@ pub fn text_of<'a>(node: &'a Node<'_>) -> &'a str {
     }
 }
 
-/// What a field of a record has in it.
+/// The kind of data in a field of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
-    /// A value of the program's.
+    /// A value of the program.
     Value,
-    /// What a call of a step is about: values among other things.
+    /// The `about` field of a call, which contains values among other things.
     About,
     /// An error of a task.
     Error,
-    /// What a run was: values among other things.
+    /// The state of a run, which contains values among other things.
     Tables,
-    /// A text that the program may have made.
+    /// A text that the program may have chosen.
     Words,
 }
 
-/// Something without parts.
+/// A value without parts.
 #[derive(Clone, Copy)]
 pub enum Leaf {
-    /// A part of a value.
+    /// Part of a value of the program.
     Value(Kind),
     /// A text outside of values, or the name of a member.
     Words,
@@ -42,37 +42,39 @@ pub enum Leaf {
 
 type Members<'a> = [(Cow<'a, str>, Node<'a>)];
 
-/// Whether this is a number as the tables of a snapshot have it.
+/// Returns whether this is a number in the form of a snapshot's tables.
 fn is_value(members: &Members<'_>) -> bool {
     matches!(members, [(name, _)] if matches!(&**name, "json" | "int" | "uint" | "float"))
 }
 
-/// What is done with each leaf: it is told whether a rule means it.
+/// The visitor for leaves. Its last argument tells whether a rule matches the leaf.
 pub(super) type Each<'e> = &'e mut dyn FnMut(Leaf, &mut Node<'_>, bool);
 
-/// How far a way goes.
+/// The extent of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// To what the program's values are made of. What tells the kind of a value is passed by: a captured run needs it.
+    /// Only the program's values. Tags, which tell the type of a value, are skipped, because a
+    /// captured run needs them.
     Values,
-    /// To every text that could be there. Nothing may be left, even if the value cannot be read again.
+    /// Every text that could be there. No secret may be left, even if the value cannot be read
+    /// again.
     Everything,
 }
 
-/// A way through a value, with the rules at hand.
+/// A walk through a value with a set of rules.
 pub struct Walk<'r, 'u> {
-    /// The places that rules name.
+    /// The places that rules match.
     pub places: &'r [Place],
-    /// Which of them have been found.
+    /// The indices of the places that have been found.
     pub used: &'u mut BTreeSet<usize>,
-    /// The way from the record to where it is.
+    /// The path from the record to the current position.
     pub path: Vec<Step>,
-    /// How far it goes.
+    /// The extent of the walk.
     pub reach: Reach,
 }
 
 impl Walk<'_, '_> {
-    /// Goes through one field of a record.
+    /// Walks through one field of a record.
     pub fn field(&mut self, node: &mut Node<'_>, field: &str, area: Area, each: Each<'_>) {
         self.path.push(Step::Name(field.to_owned()));
         let marked = self.is_meant(false);
@@ -97,7 +99,7 @@ impl Walk<'_, '_> {
         for (name, member) in members {
             match &**name {
                 "name" => self.words(member, marked, each),
-                // Whom a message is for, and what kind of step it is.
+                // The receiver of a message, and the kind of a step.
                 "to" | "kind" => {}
                 "input" | "message" => self.part(name, member, marked, each),
                 _ if self.goes_everywhere() => self.part(name, member, marked, each),
@@ -106,7 +108,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A value under a name that is the log's own.
+    /// Walks through a value under a name that the log has chosen.
     fn part(&mut self, name: &str, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
         self.named(name, |walk| {
             let marked = marked || walk.is_meant(false);
@@ -119,7 +121,7 @@ impl Walk<'_, '_> {
         for (name, member) in members {
             match &**name {
                 "message" | "within" => self.words(member, marked, each),
-                // Of a call, what it is called.
+                // The name of a call.
                 "call" if self.goes_everywhere() => self.words(member, marked, each),
                 "task" | "through" => self.labels(member, marked, each),
                 "detail" => self.detail(member, marked, each),
@@ -129,7 +131,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The tables of a snapshot, as `durable/snapshot/tables.rs` writes them.
+    /// Walks through the tables of a snapshot, as `durable/snapshot/tables.rs` writes them.
     fn tables(&mut self, node: &mut Node<'_>, each: Each<'_>) {
         let Node::Map(tables) = node else { return };
         for (table, rows) in tables {
@@ -150,7 +152,7 @@ impl Walk<'_, '_> {
 
     fn cell(&mut self, table: &str, name: &str, node: &mut Node<'_>, each: Each<'_>) {
         match (name, node) {
-            // Of a task that is over it is a word of the log's.
+            // For a finished task, this is a word of the log.
             ("state", node) if table == "tasks" => self.value(node, false, true, each),
             ("name", node) => self.words(node, false, each),
             ("error", node) => self.error(node, false, each),
@@ -176,14 +178,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A value of a table, under the name of its kind.
+    /// Walks through a value in a table, under the name of its kind.
     fn plain(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
         if let Node::Map(members) = node {
             members.iter_mut().for_each(|(_, value)| self.value(value, marked, true, each));
         }
     }
 
-    /// All texts in it.
+    /// Visits all texts in a node.
     fn words(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
         match node {
             Node::Text(text) if marked => each(Leaf::Value(kind_of(text)), node, true),
@@ -193,7 +195,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Tasks, each with its name.
+    /// Visits the names of tasks.
     fn labels(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
         match node {
             Node::List(items) => items.iter_mut().for_each(|item| self.labels(item, marked, each)),
@@ -206,7 +208,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The way to where an error was raised: lines of code, which may have secrets in them.
+    /// Visits the stack trace of an error, whose source lines may contain secrets.
     fn trace(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
         let Node::Map(members) = node else { return };
         for (_, member) in members.iter_mut().filter(|(name, _)| name == "lines") {
@@ -214,7 +216,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// An error as another language has it: the text of a value.
+    /// Walks through an error as another language has it, which is a value inside a text.
     fn detail(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
         let Node::Text(text) = node else { return };
         let text = text.clone().into_owned();
@@ -230,7 +232,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A value, with its parts. Not all numbers beside values are the program's.
+    /// Walks through a value and its parts. `numbers` tells whether numbers belong to the program.
     fn value(&mut self, node: &mut Node<'_>, marked: bool, numbers: bool, each: Each<'_>) {
         let tag = node.tag().map(str::to_owned);
         match node {
@@ -256,7 +258,7 @@ impl Walk<'_, '_> {
             Node::Map(members) => match tag {
                 Some(tag) => self.tagged(&tag, members, marked, numbers, each),
                 None => {
-                    // In tables a value has one name that says what it is.
+                    // In tables, a value has a single member that names its type.
                     let numbers = numbers || is_value(members);
                     self.members(members, marked, numbers, each);
                 }
@@ -264,7 +266,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A value whose first name says what it is.
+    /// Walks through a value whose first name is a tag.
     fn tagged(
         &mut self,
         tag: &str,
@@ -274,7 +276,7 @@ impl Walk<'_, '_> {
         each: Each<'_>,
     ) {
         match (tag, &mut *members) {
-            // A member of an enum, a zone, a number that is none: there are not many, and no others.
+            // Members of enums, time zones and non-finite numbers come from small fixed sets.
             ("$enum" | "$zoneinfo" | "$float" | "$blob", members) => {
                 self.all_else(members, marked, each);
             }
@@ -307,7 +309,7 @@ impl Walk<'_, '_> {
                 self.pairs(pairs, marked, numbers, each);
                 self.all_else(others, marked, each);
             }
-            // What wraps a value is no step on the way to it.
+            // The wrapper of a value is not part of the path to it.
             (_, [(name, value)]) => {
                 self.value(value, marked, numbers, each);
                 self.tag_name(name, each);
@@ -338,7 +340,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What only one who goes everywhere looks at, by its name.
+    /// Walks through members that only a walk with [`Reach::Everything`] visits.
     fn all_else(&mut self, members: &mut Members<'_>, marked: bool, each: Each<'_>) {
         for (name, member) in members {
             self.rest(member, marked, each);
@@ -346,21 +348,21 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The same for one of them.
+    /// Walks through a node that only a walk with [`Reach::Everything`] visits.
     fn rest(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
         if self.goes_everywhere() {
             self.value(node, marked, true, each);
         }
     }
 
-    /// The name that says what a value is can be anything, but for those that Tiffany gives.
+    /// Visits a tag, which can be any text unless it is one of Tiffany's.
     fn tag_name(&mut self, name: &mut Cow<'_, str>, each: Each<'_>) {
         if self.goes_everywhere() && !TAGS.contains(&&**name) {
             self.name(name, each);
         }
     }
 
-    /// A map whose names are values.
+    /// Walks through a map whose keys are values.
     fn pairs(&mut self, pairs: &mut [Node<'_>], marked: bool, numbers: bool, each: Each<'_>) {
         for pair in pairs {
             match pair {
@@ -378,8 +380,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The name of a member may itself be what is taken out.
-    /// `true`: the name is another one now.
+    /// Redacts the name of a member. Returns `true` if that changed the name.
     fn name(&mut self, name: &mut Cow<'_, str>, each: Each<'_>) -> bool {
         let mut node = Node::Text(Cow::Owned(name.clone().into_owned()));
         each(Leaf::Words, &mut node, false);
@@ -397,7 +398,8 @@ impl Walk<'_, '_> {
         self.path.pop();
     }
 
-    /// Whether a rule means the place this stands at. Fields of a record have names of their own, which are not those of the program.
+    /// Returns whether a rule matches the current position. Only pointers match the names of record
+    /// fields, which are not the program's.
     fn is_meant(&mut self, in_value: bool) -> bool {
         let mut is_meant = false;
         for (at, place) in self.places.iter().enumerate() {
@@ -410,14 +412,14 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Whether this names a class: a value of it can be read again.
+/// Returns whether this names a class. Values of a class can be read again.
 fn is_class(text: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '<' | '>');
     let parts = text.split_once(':');
     parts.is_some_and(|(module, name)| module.chars().all(is_name) && name.chars().all(is_name))
 }
 
-/// The names by which values are told apart in the log.
+/// The tags that distinguish types of values in the log.
 const TAGS: &[&str] = &[
     "$attributes",
     "$base64",
@@ -459,7 +461,8 @@ const TAGS: &[&str] = &[
     "$zoneinfo",
 ];
 
-/// Numbers the names that were changed and are another member's now: an object has each name once.
+/// Numbers redacted names that now equal the name of another member, because names in an object are
+/// unique.
 fn tell_apart(members: &mut Members<'_>, changed: &BTreeSet<usize>) {
     let kept = members.iter().enumerate().filter(|(at, _)| !changed.contains(at));
     let mut taken: BTreeSet<String> = kept.map(|(_, (name, _))| name.to_string()).collect();

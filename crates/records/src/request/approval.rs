@@ -1,4 +1,5 @@
-//! Questions that are open, as those see them who are asked, and what they say. It knows nothing of runs.
+//! Open questions as the people who decide them see them, and their answers. It knows nothing of
+//! runs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,47 +9,47 @@ use crate::moment;
 use crate::value::{Json, decode, encode};
 use tiffany_log::{Stamp, to_the_second};
 
-/// So long a name or a reason may be, in bytes.
+/// The maximum lengths of a name and of a reason, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 const MAX_REASON_BYTES: usize = 64 << 10;
 
 /// A question that waits for a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenApproval {
-    /// What it is decided by: the run and the record of the call, `<run>/<record>`.
+    /// The id with which it is decided: the run and the record of the call, `<run>/<record>`.
     pub id: String,
-    /// Its run: the UUID, or for one without a log its number.
+    /// Its run: the UUID, or the number if the run has no log.
     pub run: String,
-    /// The id that its run was started under; none without a log.
+    /// The id that its run was started with; `None` without a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// The number of the task that asks.
     pub tid: u64,
-    /// Its name, if it has one.
+    /// The name of that task, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// The question.
     pub question: String,
-    /// What can be chosen. The last one is the rejection.
+    /// The choices. The last one is the rejection.
     pub choices: Vec<String>,
-    /// What the person has to see to decide.
+    /// Data that the person needs for the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<RawValue>>,
-    /// Since when it is open.
+    /// When it was asked.
     #[serde(with = "moment")]
     pub since: Time,
-    /// Until when; for ever, if there is no such moment.
+    /// When it times out; `None` if it never does.
     #[serde(default, with = "moment::maybe", skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
 }
 
-/// Where a question stands: all of it but what is asked.
+/// The circumstances of a question, without the question itself.
 pub struct Place {
-    /// What the question is decided by.
+    /// The id with which the question is decided.
     pub id: String,
     /// Its run.
     pub run: String,
-    /// The id that its run was started under.
+    /// The id that its run was started with.
     pub run_id: Option<String>,
     /// The number of the task that asks.
     pub tid: u64,
@@ -61,7 +62,7 @@ pub struct Place {
 }
 
 impl OpenApproval {
-    /// One that a log or a task has, as JSON.
+    /// Makes an open question. `about` and `payload` are JSON from the log or from a task.
     pub fn new(
         about: &str,
         payload: Option<&str>,
@@ -74,7 +75,7 @@ impl OpenApproval {
     }
 }
 
-/// What a person says to a question.
+/// A person's answer to a question.
 ///
 /// ```
 /// use tiffany_records::request::Ruling;
@@ -102,22 +103,22 @@ enum Pick {
 }
 
 impl Ruling {
-    /// The first of two choices. Where there are more, one has to be named.
+    /// Picks the first of two choices. If there are more, use [`Ruling::choice`].
     pub fn yes() -> Ruling {
         Ruling::of(Pick::Yes)
     }
 
-    /// The last of the choices: the rejection.
+    /// Picks the last of the choices: the rejection.
     pub fn no() -> Ruling {
         Ruling::of(Pick::No)
     }
 
-    /// This choice.
+    /// Picks this choice.
     pub fn choice(choice: impl Into<String>) -> Ruling {
         Ruling::of(Pick::Choice(choice.into()))
     }
 
-    /// What is said, in a word.
+    /// Returns `approve` or `reject`.
     pub fn word(&self) -> &'static str {
         match self.pick {
             Pick::Yes | Pick::Choice(_) => "approve",
@@ -129,31 +130,31 @@ impl Ruling {
         Ruling { pick, by: None, uid: None, why: None }
     }
 
-    /// Who says so. Whoever asks through the socket of a directory is also known by the number of the user, which the system tells; without this, by the
-    /// name of that user.
+    /// Sets the name of the person. Requests through the socket of a directory also have the user's
+    /// number, which the system reports; without this name, the name of that user is recorded.
     pub fn by(mut self, name: impl Into<String>) -> Ruling {
         self.by = Some(name.into());
         self
     }
 
-    /// Why.
+    /// Sets the reason.
     pub fn because(mut self, why: impl Into<String>) -> Ruling {
         self.why = Some(why.into());
         self
     }
 
-    /// Whether something is said besides what is chosen.
+    /// Returns whether it has a reason.
     pub fn has_reason(&self) -> bool {
         self.why.is_some()
     }
 
-    /// What the system says of who asks. What that one says of itself does not count.
+    /// Sets the user that the system reports, instead of what the client claims.
     pub fn asked_by_user(mut self, uid: u32) -> Ruling {
         self.uid = Some(uid);
         self
     }
 
-    /// The answer to this question, or what is wrong with it.
+    /// Makes the answer to this question; fails if the ruling does not fit it.
     pub fn decide(self, open: &OpenApproval, at: Time) -> Result<Approval, TaskError> {
         let (choice, rejected) = self.pick(open)?;
         let uid = self.uid;
@@ -204,12 +205,12 @@ fn check_length(what: &str, text: &str, longest: usize) -> Result<(), TaskError>
     }
 }
 
-/// The user that this process belongs to.
+/// Returns the user ID of this process.
 pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What a user of this machine is called, by the number.
+/// Returns the name of a user on this machine, or the number if the user has no name.
 pub fn user_name(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {
@@ -220,15 +221,15 @@ pub fn user_name(uid: u32) -> String {
     name.unwrap_or_else(|| format!("user {uid}"))
 }
 
-/// The error for a question that is not open.
+/// Makes the error for a question that is not open.
 pub fn no_such_approval(id: &str) -> TaskError {
     let message = format!(
-        "no approval `{id}` is open: there is none, it is decided, it was withdrawn, or its time is over"
+        "no approval `{id}` is open: it does not exist, is decided, was withdrawn, or has timed out"
     );
     TaskError::new(ErrorKind::NoSuchApproval, message)
 }
 
-/// The error for one who comes too late.
+/// Makes the error for a decision that comes too late.
 pub fn decided_already(id: &str, first: &Approval) -> TaskError {
     let Approval { choice, by, why, at, .. } = first;
     let when = match *at {
@@ -240,23 +241,23 @@ pub fn decided_already(id: &str, first: &Approval) -> TaskError {
     TaskError::new(ErrorKind::ApprovalDecided, message)
 }
 
-/// What a person answered.
+/// The recorded answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// What was chosen.
+    /// The choice.
     pub choice: String,
-    /// Whether that is the last of the choices: the rejection.
+    /// Whether the choice is the last one: the rejection.
     #[serde(default)]
     pub rejected: bool,
-    /// Who decided.
+    /// The name of the person who decided.
     pub by: String,
-    /// The number of the user on the machine, if it was decided there: not what somebody says, but what the system says.
+    /// The user ID on this machine as the system reports it, if the decision was made there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Why, if it was said.
+    /// The reason, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// When.
+    /// When it was decided.
     #[serde(with = "moment", default, skip_serializing_if = "is_unknown")]
     pub at: Time,
 }
@@ -265,7 +266,7 @@ fn is_unknown(at: &Time) -> bool {
     *at == Time::ZERO
 }
 
-/// An answer as the log has it, with the moment of its record, as its task is given it.
+/// Adds the time of its record to an answer from the log, for the task that gets it.
 pub fn stamped(answer: &Value, at: Time) -> Value {
     let Some(json) = answer.borrow::<Json>() else { return answer.clone() };
     match json.0.strip_suffix('}').filter(|open| open.len() > 1) {
@@ -278,13 +279,13 @@ pub fn stamped(answer: &Value, at: Time) -> Value {
 }
 
 impl Approval {
-    /// As the log has it, whose records have their moments.
+    /// Returns the answer as the log has it, where the time is that of the record.
     pub fn value(&self) -> Result<Value, TaskError> {
         let unstamped = Approval { at: Time::ZERO, ..self.clone() };
         Ok(Value::new(Json::new(encode(&unstamped)?)))
     }
 
-    /// What a handler or a test answers in the place of a person.
+    /// Makes an answer for a handler or a test that decides instead of a person.
     ///
     /// ```
     /// use tiffany_records::request::Approval;
@@ -297,7 +298,8 @@ impl Approval {
         Approval { choice, rejected: false, by, uid: None, why: None, at: Time::ZERO }
     }
 
-    /// The same, if it is no rejection. That is the error [`Rejected`](ErrorKind::Rejected) then, which says who said so and why.
+    /// Returns the approval. A rejection becomes the error [`Rejected`](ErrorKind::Rejected), which
+    /// says who decided and why.
     ///
     /// ```
     /// use tiffany_records::request::Approval;
@@ -314,23 +316,23 @@ impl Approval {
         Err(TaskError::new(ErrorKind::Rejected, message))
     }
 
-    /// Whether this was chosen.
+    /// Returns whether this choice was made.
     pub fn is(&self, choice: &str) -> bool {
         self.choice == choice
     }
 }
 
-/// A question as the log has it.
+/// A question in the form of the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Question {
-    /// What is asked.
+    /// The question.
     pub question: String,
-    /// What can be chosen; the last one is the rejection.
+    /// The choices; the last one is the rejection.
     pub choices: Vec<String>,
 }
 
 impl Question {
-    /// An error if there is nothing to decide.
+    /// Fails if the question or a choice is empty, or there are not at least two distinct choices.
     pub fn check(&self) -> Result<(), TaskError> {
         let bad = |message: String| Err(TaskError::new(ErrorKind::BadArgument, message));
         let choices = &self.choices;
@@ -346,7 +348,7 @@ impl Question {
             return bad(format!("{question:?} has the choice {choice:?} twice"));
         }
         match choices.len() {
-            0 | 1 => bad(format!("{:?} leaves no choice: give it at least two", self.question)),
+            0 | 1 => bad(format!("{:?} has no alternatives: give it at least two", self.question)),
             _ => Ok(()),
         }
     }
@@ -386,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_says_of_the_user_does_not_count() {
+    fn a_user_that_the_client_claims_to_be_is_ignored() {
         let claimed: Ruling =
             serde_json::from_str(r#"{"pick":"yes","by":"root","uid":0}"#).unwrap();
         let decided =
@@ -398,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_and_a_reason_have_a_longest_length() {
+    fn names_and_reasons_have_a_maximum_length() {
         let open = open(&["yes", "no"]);
         let long = "x".repeat(MAX_REASON_BYTES + 1);
         for ruling in [Ruling::yes().by(&long[..MAX_NAME_BYTES + 1]), Ruling::yes().because(&long)]

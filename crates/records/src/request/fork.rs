@@ -1,4 +1,4 @@
-//! How a fork differs from its parent, as a client asks for it. It knows nothing of logs.
+//! A client's request to fork a run, with the changes to make. It knows nothing of logs.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tiffany_kernel::TaskError;
 use super::approval::user_name;
 use crate::value::raw;
 
-/// How a fork differs from its parent.
+/// The changes that a fork makes to its parent.
 ///
 /// ```
 /// use tiffany_records::request::Fork;
@@ -28,7 +28,7 @@ pub struct Fork {
     by: Option<String>,
 }
 
-/// What the record at which a fork begins says instead.
+/// The replacement for the answer in the record where a fork begins.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForkReply {
@@ -39,27 +39,28 @@ pub enum ForkReply {
 }
 
 impl Fork {
-    /// One that is as its parent was, and does nothing that its parent has not done.
+    /// Makes a fork without changes, which may do nothing that its parent has not done.
     pub fn new() -> Fork {
         Fork::default()
     }
 
-    /// The answer in the record at which the fork begins is this instead. It must have the shape of the one that is there.
+    /// Replaces the answer in the record where the fork begins with this value. It must have the
+    /// shape of the original.
     pub fn set_reply(self, value: &impl Serialize) -> Result<Fork, TaskError> {
         Ok(Fork { reply: Some(ForkReply::Value(raw(value)?)), ..self })
     }
 
-    /// The answer in the record at which the fork begins is an error with this message instead.
+    /// Replaces the answer in the record where the fork begins with an error that has this message.
     pub fn fail(self, message: impl Into<String>) -> Fork {
         self.fail_with(TaskError::failed(message))
     }
 
-    /// The same with an error as it is.
+    /// Replaces the answer in the record where the fork begins with this error.
     pub fn fail_with(self, error: TaskError) -> Fork {
         Fork { reply: Some(ForkReply::Error(error)), ..self }
     }
 
-    /// The fork with another value, or another error, as its answer.
+    /// Converts the value or the error that replaces the answer.
     pub fn with_reply(
         self,
         value: impl Fn(Box<RawValue>) -> Result<Box<RawValue>, TaskError>,
@@ -73,65 +74,67 @@ impl Fork {
         Ok(Fork { reply, ..self })
     }
 
-    /// What it is called, and what it names.
+    /// Returns its id and the names of the steps it allows.
     pub fn names(&self) -> impl Iterator<Item = &String> {
         self.id.iter().chain(&self.allow)
     }
 
-    /// What the record says instead, if anything.
+    /// Returns the replacement for the answer, if there is one.
     pub fn reply(&self) -> Option<&ForkReply> {
         self.reply.as_ref()
     }
 
-    /// Whether the answer may have another shape than the one that it replaces.
+    /// Returns whether the replacement may have another shape than the original.
     pub fn is_as_is(&self) -> bool {
         self.as_is
     }
 
-    /// The names of the steps that it may do.
+    /// Returns the names of the steps that the fork may do.
     pub fn allowed(&self) -> &BTreeSet<String> {
         &self.allow
     }
 
-    /// The name of the person who makes it.
+    /// Returns the name of the person who makes it.
     pub fn maker(&self) -> Option<&str> {
         self.by.as_deref()
     }
 
-    /// Whether it has another answer than its parent.
+    /// Returns whether it replaces the answer.
     pub fn has_reply(&self) -> bool {
         self.reply.is_some()
     }
 
-    /// The answer may have another shape than the one that is there.
+    /// Allows the replacement to have another shape than the original.
     pub fn as_is(self) -> Fork {
         Fork { as_is: true, ..self }
     }
 
-    /// The fork may do effects of this name that its parent has no answer for; those of every name if it is `*`. Messages to other runs have the
-    /// name `send`.
+    /// Allows the fork to do steps with this name for which its parent has no answer; `*` allows
+    /// all. Messages to other runs have the name `send`.
     pub fn allow(mut self, name: impl Into<String>) -> Fork {
         self.allow.insert(name.into());
         self
     }
 
-    /// Who makes the fork: its log has this name beside the answer that it changes. Requests through the control socket are known by the
-    /// user who makes them.
+    /// Sets the name of the person who makes the fork, which is recorded with the answer that it
+    /// replaces. Without a name, requests through the control socket are attributed to the user who
+    /// makes them.
     pub fn by(self, name: impl Into<String>) -> Fork {
         Fork { by: Some(name.into()), ..self }
     }
 
-    /// Names the user who asks, unless a user is named already.
+    /// Sets the name of the user who sends the request, unless a name is set already.
     pub fn asked_by_user(self, uid: u32) -> Fork {
         Fork { by: self.by.or_else(|| Some(user_name(uid))), ..self }
     }
 
-    /// The id that it was given, if it was.
+    /// Returns its id, if one was set.
     pub fn new_id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// The fork's id. Without one it is the parent's, with the number of the record: `order-7~12`.
+    /// Sets the fork's id. Without one, it is the parent's with the number of the record:
+    /// `order-7~12`.
     pub fn id(self, id: impl Into<String>) -> Fork {
         Fork { id: Some(id.into()), ..self }
     }

@@ -7,8 +7,8 @@ use tiffany_kernel::Uuid;
 
 use super::uuid_text::maybe_text;
 
-/// A turn that a task kept, or keeps still, for so long that nothing else of its runtime went on; or code of the
-/// program that did so outside turns.
+/// A turn that a task kept for so long that the rest of its runtime could not make progress, or
+/// other code of the program that blocked the runtime in this way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LongTurn {
     /// The run of the task, if it is durable.
@@ -16,15 +16,17 @@ pub struct LongTurn {
     pub run: Option<Uuid>,
     /// The task's number; 0 for code outside turns.
     pub tid: u64,
-    /// Its name, if it has one. Code outside turns is named after what it makes: the input of a run, an answer.
+    /// Its name, if it has one. Code outside turns is named after its purpose: the input of a run,
+    /// an answer.
     pub name: Option<String>,
-    /// The line of the last call that returned before, and if there was none, the line that spawned it.
+    /// The source line of the last call that returned before; if there was none, the line that
+    /// spawned the task.
     pub at: Option<String>,
     /// When the turn began, RFC 3339.
     pub since: String,
-    /// For how long it had its turn, or has had it by now.
+    /// The duration of the turn so far, in seconds.
     pub seconds: f64,
-    /// Whether it gave it back.
+    /// Whether the turn has ended.
     pub is_over: bool,
 }
 

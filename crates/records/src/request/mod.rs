@@ -1,5 +1,5 @@
-//! What can be asked of the runtime that has a log, and what it answers. The same in this process, through the
-//! socket and on a directory that nobody has.
+//! Requests to the runtime that owns a log, and its answers. They are the same within a process,
+//! through the socket, and for a directory that no process owns.
 
 mod approval;
 mod fork;
@@ -38,19 +38,20 @@ pub use summary::{
     State, TaskSummary, find_named, moment, parse_moment,
 };
 
-/// Something that is asked of a runtime. As JSON it is what goes through the socket.
+/// A request to a runtime. As JSON, it is the message that goes through the socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// How the runtime stands: [`Answer::Status`].
+    /// The status of the runtime: [`Answer::Status`].
     Status,
-    /// Whether it answers and can write: [`Answer::Done`], or why the log has failed. Nothing is counted or listed for it.
+    /// Whether the runtime answers and can write: [`Answer::Done`], or why the log has failed.
+    /// Nothing is counted or listed for it.
     Health,
-    /// The runs there are: [`Answer::Runs`].
+    /// A list of runs: [`Answer::Runs`].
     Runs(RunQuery),
-    /// The run that is called so: by its UUID, the beginning of that, or its id: [`Answer::Found`].
+    /// The run with this UUID, beginning of a UUID, or id: [`Answer::Found`].
     Find {
-        /// What it is called.
+        /// Its name.
         name: String,
     },
     /// One run: [`Answer::Shown`].
@@ -59,20 +60,20 @@ pub enum Request {
         #[serde(with = "text")]
         run: Uuid,
     },
-    /// How far the log of a run is written: [`Answer::Recorded`]. The records up to there are safe, and come into the
+    /// The last durable record of a run: [`Answer::Recorded`]. The records up to there reach the
     /// run's file soon.
     Recorded {
         /// The run.
         #[serde(with = "text")]
         run: Uuid,
     },
-    /// Starts a run, or finds the one of this id: [`Answer::Run`].
+    /// Starts a run, or finds the one with this id: [`Answer::Run`].
     Submit {
         /// The function's name.
         function: String,
         /// The id of the run.
         id: String,
-        /// What the function is given.
+        /// The input of the function.
         input: Box<RawValue>,
     },
     /// Sends a message to a run.
@@ -80,14 +81,14 @@ pub enum Request {
         /// The run.
         #[serde(with = "text")]
         run: Uuid,
-        /// The message's name, by which it is received.
+        /// The name under which the message is received.
         name: String,
-        /// What is sent.
+        /// The message.
         message: Box<RawValue>,
     },
     /// Settles an external promise: [`Answer::Settled`].
     Settle {
-        /// The run whose promise is meant, if it is to be that of a fork.
+        /// The run that the promise belongs to, if forks have the promise too.
         #[serde(default, with = "maybe_text", skip_serializing_if = "Option::is_none")]
         run: Option<Uuid>,
         /// The promise.
@@ -113,7 +114,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// Lets a run that is held continue.
+    /// Releases a run that is held, so that it continues.
     Release {
         /// The run.
         #[serde(with = "text")]
@@ -124,14 +125,14 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// Asks a run something: [`Answer::Value`].
+    /// Asks a run a question: [`Answer::Value`].
     Question {
         /// The run.
         #[serde(with = "text")]
         run: Uuid,
         /// The question's name.
         name: String,
-        /// What is asked.
+        /// The input of the question.
         input: Box<RawValue>,
     },
     /// Forks a run: [`Answer::Forked`].
@@ -139,12 +140,12 @@ pub enum Request {
         /// The run.
         #[serde(with = "text")]
         run: Uuid,
-        /// The record up to which they are the same.
+        /// The record up to which the two runs are the same.
         at: u64,
-        /// What is different.
+        /// How the fork differs.
         fork: Fork,
     },
-    /// Lets a fork do effects of these names.
+    /// Allows a fork to do steps with these names.
     Allow {
         /// The fork.
         #[serde(with = "text")]
@@ -152,57 +153,58 @@ pub enum Request {
         /// The names; `*` for all.
         names: BTreeSet<String>,
     },
-    /// Runs that are over go: [`Answer::Each`].
+    /// Removes finished runs: [`Answer::Each`].
     Remove {
         /// The runs.
         #[serde(with = "texts")]
         runs: Vec<Uuid>,
     },
-    /// A damaged run goes, whether it is over or not: [`Answer::Lost`].
+    /// Removes a damaged run, whether it is finished or not: [`Answer::Lost`].
     RemoveDamaged {
         /// The run.
         #[serde(with = "text")]
         run: Uuid,
     },
-    /// Of runs that are over this is to be left: [`Answer::Each`]. The runtime's `Keeper` makes it.
+    /// Compacts finished runs to these remains: [`Answer::Each`]. The runtime's `Keeper` makes it.
     #[doc(hidden)]
     Compact { remains: Vec<Remains> },
-    /// Blobs that nobody names go: [`Answer::Collection`].
+    /// Removes unreferenced blobs: [`Answer::Collection`].
     Collect {
-        /// What came of the collection of this number?
+        /// The number of a collection, to ask for its result.
         number: Option<u64>,
     },
-    /// From now on the connection is a stream of events. The socket answers this itself.
+    /// Turns the connection into a stream of events. The socket answers this itself.
     Events(Wanted),
-    /// What the runtime has counted and measured: [`Answer::Metrics`].
+    /// The metrics of the runtime: [`Answer::Metrics`].
     Metrics,
-    /// The last turns that kept the loop for long: [`Answer::LongTurns`].
+    /// The last turns that kept the loop busy for long: [`Answer::LongTurns`].
     LongTurns,
-    /// The steps that are in doubt: [`Answer::Doubts`].
+    /// The steps in doubt: [`Answer::Doubts`].
     Doubts,
-    /// Decides on one of them.
+    /// Decides the outcome of a step in doubt.
     Decide {
         /// Its key.
         key: String,
-        /// What came of it.
+        /// The decision.
         decision: Decision,
     },
     /// The questions that wait for a person: [`Answer::Approvals`].
     Approvals,
-    /// Decides one of them: [`Answer::Approval`].
+    /// Decides a question: [`Answer::Approval`].
     Resolve {
         /// Its id.
         approval: String,
-        /// What is said to it, and by whom.
+        /// The answer, and the person who decides.
         ruling: Ruling,
     },
-    /// The same request, whose values were made by the codec of the language that the runs are written in. Without it they are plain JSON.
+    /// A request whose values were encoded by the codec of the language of the runs. In other
+    /// requests, values are plain JSON.
     #[doc(hidden)]
     Encoded(Box<Request>),
 }
 
 impl Request {
-    /// The same, as the system says who asks.
+    /// Adds the user who sent the request, as the system reports it.
     pub fn asked_by_user(self, uid: u32) -> Request {
         match self {
             Request::Resolve { approval, ruling } => {
@@ -216,8 +218,9 @@ impl Request {
         }
     }
 
-    /// The request with its values as the log has them. An error if a name cannot be shown to people, or if a value
-    /// could not be read: plain JSON by any program, what a codec made by `codec`.
+    /// Returns the request with its values in the form of the log. Fails if a name cannot be shown
+    /// to people, or if a value could not be read later: plain JSON by any program, encoded values
+    /// by `codec`.
     pub fn accepted(
         self,
         codec: impl Fn(Box<RawValue>) -> Result<Box<RawValue>, TaskError>,
@@ -233,7 +236,7 @@ impl Request {
         Ok(accepted)
     }
 
-    /// An error if it gives something a name that cannot be shown to people or used in an address.
+    /// Fails if the request has a name that cannot be shown to people or used in a URL.
     fn check_names(&self) -> Result<(), TaskError> {
         match self {
             Request::Submit { id, .. } => check_name("the id", id),
@@ -245,7 +248,7 @@ impl Request {
         }
     }
 
-    /// The request with other values, and other errors instead of values.
+    /// Returns the request with converted values and errors.
     fn with_values(
         self,
         value: impl Fn(Box<RawValue>) -> Result<Box<RawValue>, TaskError>,
@@ -278,7 +281,7 @@ impl Request {
         })
     }
 
-    /// Whether it has a value of the user's in it.
+    /// Returns whether the request contains a value of the user.
     pub fn carries_value(&self) -> bool {
         use Request::{Decide, Fork, Question, Send, Settle, Submit};
         matches!(
@@ -292,14 +295,16 @@ impl Request {
         )
     }
 
-    /// Whether nothing is changed by it, so that it can be answered when the log has failed.
+    /// Returns whether the request changes nothing, so that it can be answered when the log has
+    /// failed.
     pub fn only_looks(&self) -> bool {
         self.changes().is_none()
     }
 }
 
 impl Request {
-    /// What is changed by it, in a word, and of what. `None`: nothing is.
+    /// Returns the kind of change that the request makes, in a word, and its target; `None` if it
+    /// changes nothing.
     pub fn changes(&self) -> Option<(&'static str, Option<String>)> {
         let all = |runs: &mut dyn Iterator<Item = String>| Some(runs.collect::<Vec<_>>().join(" "));
         Some(match self {
@@ -314,7 +319,7 @@ impl Request {
             | Request::Metrics
             | Request::LongTurns
             | Request::Doubts
-            // Nobody misses a blob that no run names.
+            // A blob that no run references is not missed.
             | Request::Collect { .. }
             | Request::Approvals => return None,
             Request::Submit { id, .. } => ("submit", Some(id.clone())),
@@ -338,41 +343,41 @@ impl Request {
 }
 
 impl Request {
-    /// Whether its answer is about what the log has.
+    /// Returns whether its answer depends on the log.
     pub fn looks_at_log(&self) -> bool {
         use Request::{Approvals, Doubts, Find, Recorded, Runs, Show};
         matches!(self, Runs(_) | Find { .. } | Show { .. } | Recorded { .. } | Doubts | Approvals)
     }
 }
 
-/// The error for a request in a form that no client sends.
+/// Makes the error for a request that was encoded although it has no value, or twice.
 pub fn not_encodable() -> TaskError {
     let message = "only a request that carries a value can be encoded, and only once";
     TaskError::new(ErrorKind::BadArgument, message)
 }
 
-/// What comes of a request that was not refused.
+/// The answer to a request that was not refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It is done.
+    /// The request was carried out.
     Done,
-    /// How the runtime stands.
+    /// The status of the runtime.
     Status(Status),
-    /// Runs, in the order that was asked for.
+    /// Runs, in the requested order.
     Runs(RunPage),
-    /// The run that is called so.
+    /// The run with this name.
     Found(#[serde(with = "text")] Uuid),
     /// One run.
     Shown(Box<RunDetail>),
     /// The last record of a run.
     Recorded {
-        /// The generation it is of.
+        /// The generation of the record.
         generation: u32,
         /// Its number; 0 if that is not known, because the log cannot be read or has failed.
         seq: u64,
     },
-    /// The run that was started, and whether there was none of its id before.
+    /// The run that was started, and whether it is new.
     Run {
         /// The run.
         #[serde(with = "text")]
@@ -388,9 +393,9 @@ pub enum Answer {
         /// Its id.
         id: String,
     },
-    /// What came of settling a promise.
+    /// The result of settling a promise.
     Settled(Settlement),
-    /// What a run answered.
+    /// The answer of a run.
     Value(Box<RawValue>),
     /// Events follow.
     Streaming(Beginning),
@@ -398,19 +403,19 @@ pub enum Answer {
     Doubts(Vec<Doubt>),
     /// Questions that wait for a person.
     Approvals(Vec<OpenApproval>),
-    /// What was decided, as it is recorded.
+    /// The decision, as it is recorded.
     Approval(Approval),
-    /// What was counted and measured.
+    /// The metrics.
     Metrics(Snapshot),
-    /// Turns that kept the loop for long, the oldest first.
+    /// Turns that kept the loop busy for long, oldest first.
     LongTurns(Vec<LongTurn>),
-    /// For each run that was named, in that order.
+    /// The result for each run of the request, in its order.
     Each(Vec<Result<(), TaskError>>),
     /// What is lost with a damaged run.
     Lost(Lost),
-    /// The number of a collection, and what came of it if it is over.
+    /// The number of a collection, and its result if it has finished.
     Collection(u64, Option<Collected>),
-    /// It was done, and there is something to say about it. `Control` returns the answer, and gives the
+    /// The request was carried out, with a warning. `Control` returns the answer, and passes the
     /// warning to its `on_warning`.
     Warned {
         /// The answer.
@@ -420,13 +425,13 @@ pub enum Answer {
     },
 }
 
-/// What a request comes to.
+/// The outcome of a request.
 pub type Outcome = Result<Answer, TaskError>;
 
-/// What came of settling an external promise.
+/// The result of settling an external promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
-    /// It was the first answer, and is the one that counts.
+    /// It was the first answer, which counts.
     Accepted,
     /// The promise had its answer already; this one was counted and dropped.
     Ignored,
@@ -443,96 +448,98 @@ pub struct Lost {
     pub forks: BTreeSet<String>,
 }
 
-/// How a runtime that has a log stands.
+/// The status of a runtime that has a log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// The process that has the directory.
+    /// The process that owns the directory.
     pub pid: u32,
     /// The version of Tiffany it was built with.
     pub version: String,
-    /// The functions it has registered; none if nobody has the directory.
+    /// The registered functions; none if no process owns the directory.
     pub functions: Vec<Function>,
-    /// Where it is reached over the network, if it is.
+    /// Its network address, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// How many runs go on in it.
+    /// The number of live runs.
     pub live: usize,
-    /// Runs that cannot go on, and why.
+    /// Runs that cannot continue, and why.
     pub paused: Vec<Paused>,
-    /// Why nothing can be written any more, if the log has failed.
+    /// Why the log cannot be written any more, if it has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<TaskError>,
 }
 
-/// A function that runs can be started from, with what is known of it.
+/// A function that runs can be started from, with its description.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Function {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The language of its code: `rust`, `python`.
     pub language: String,
-    /// What it is given, as its language writes it: the type of its one value in Rust, its parameters in Python.
+    /// Its input in the notation of its language: the type of the value in Rust, the parameters in
+    /// Python.
     pub takes: Option<String>,
-    /// The same as a JSON Schema, if there is one.
+    /// The JSON Schema of the input, if there is one.
     pub input: Option<serde_json::Value>,
-    /// What its author says of it.
+    /// Its documentation.
     pub doc: Option<String>,
 }
 
 impl Function {
-    /// One of which no more is known.
+    /// Makes a function of which only the name is known.
     pub fn new(name: &str, language: &str) -> Function {
         let (name, language) = (name.to_owned(), language.to_owned());
         Function { name, language, takes: None, input: None, doc: None }
     }
 }
 
-/// A run that cannot go on with the program that has the log.
+/// A run that cannot continue with the program that owns the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Paused {
     /// The run.
     #[serde(with = "text")]
     pub run: Uuid,
-    /// Why it cannot go on.
+    /// Why it cannot continue.
     pub error: TaskError,
 }
 
-/// A step that must not be done twice and was cut off: nobody but a person can know whether it happened.
+/// A step that must not be done twice and was interrupted: only a person can find out whether it
+/// happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// The key its work was given, by which it is decided.
+    /// The key that its work was given, with which it is decided.
     pub key: String,
     /// Its run.
     #[serde(with = "text")]
     pub run: Uuid,
-    /// What the step is called.
+    /// The name of the step.
     pub step: String,
-    /// The attempt that was cut off.
+    /// The attempt that was interrupted.
     pub attempt: u64,
-    /// Whether its task waits for a decision. If not, the run does not go on at present, and the task will be given the error
-    /// [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt) when it does.
+    /// Whether its task waits for a decision. If not, the run is not running, and its task will get
+    /// the error [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt) when it continues.
     pub waits: bool,
 }
 
-/// What a person says of a step that is in doubt.
+/// A person's decision about a step in doubt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It happened, and this is its result.
+    /// The step happened, with this result.
     Done(Box<RawValue>),
-    /// It did not happen, or not as it should: its task is given an error with this message.
+    /// The step failed: its task gets an error with this message.
     Failed(String),
-    /// It did not happen: it is done again.
+    /// The step did not happen, and is repeated.
     Again,
 }
 
 impl Decision {
-    /// It happened, and this is its result.
+    /// Decides that the step happened, with this result.
     pub fn done(value: &impl Serialize) -> Result<Decision, TaskError> {
         raw(value).map(Decision::Done)
     }
 
-    /// The same, of JSON.
+    /// Decides that the step happened, with this result as JSON.
     pub fn done_json(json: &str) -> Result<Decision, TaskError> {
         let value = serde_json::from_str(json);
         value.map(Decision::Done).map_err(|error| {
@@ -542,7 +549,7 @@ impl Decision {
 }
 
 impl Decision {
-    /// What its task is given.
+    /// Returns the answer that its task gets.
     pub fn result(&self) -> Result<Value, TaskError> {
         match self {
             Decision::Done(value) => Ok(Value::new(Json::new(compact(value.get())))),
@@ -551,7 +558,7 @@ impl Decision {
         }
     }
 
-    /// What the log calls it.
+    /// Returns the word for it in the log.
     pub fn word(&self) -> &'static str {
         match self {
             Decision::Done(_) => "done",
@@ -561,7 +568,7 @@ impl Decision {
     }
 }
 
-/// The run and the call that a key names.
+/// Parses the key of a step into its run and call.
 pub fn parse_key(key: &str) -> Result<Key, TaskError> {
     Key::parse(key).ok_or_else(|| not_in_doubt(key))
 }

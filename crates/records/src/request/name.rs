@@ -1,11 +1,13 @@
-//! Names that are given from outside: ids of runs and names of messages. They are shown to people and used in addresses.
+//! Checks names that are given from outside: ids of runs and names of messages. They are shown to
+//! people and used in URLs.
 
 use tiffany_kernel::{ErrorKind, TaskError};
 
-/// The number of characters that a name may have.
+/// The maximum number of characters in a name.
 const MAX_NAME_CHARS: usize = 512;
 
-/// An error if a name is empty, too long, or has characters that would change how it or the text around it looks.
+/// Fails if a name is empty, too long, or has characters that would affect how it or the text
+/// around it is displayed.
 pub fn check_name(what: &str, name: &str) -> Result<(), TaskError> {
     let wrong = match name {
         "" => "is empty".to_owned(),
@@ -20,7 +22,8 @@ pub fn check_name(what: &str, name: &str) -> Result<(), TaskError> {
     Err(TaskError::new(ErrorKind::BadArgument, format!("{what} {wrong}")))
 }
 
-/// Whether a character changes the direction of the text around it, so that a name would look like another one.
+/// Returns whether a character changes the direction of the text around it, which could make a name
+/// look like another one.
 fn turns_text(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,5 +1,6 @@
-//! Answers without what the rules of redaction take out. There is no rest in what they are told apart by: who adds an answer has to say here what of it may be
-//! secret. Names of runs and functions never are: those are refused.
+//! Redacts answers. The match over them has no wildcard, so that each new answer must say here
+//! which of its parts may be secret. Names of runs and functions never are, because secret ones are
+//! refused.
 
 use serde_json::value::RawValue;
 
@@ -9,7 +10,7 @@ use crate::request::approval::{Approval, OpenApproval};
 use crate::request::summary::{RunDetail, RunSummary, TaskSummary};
 
 impl Answer {
-    /// The answer without what the rules take out.
+    /// Redacts secrets in the answer.
     pub fn redacted(self, rules: &Redactions) -> Answer {
         match self {
             Answer::Done
@@ -19,10 +20,10 @@ impl Answer {
             | Answer::Streaming(_)
             | Answer::Found(_)
             | Answer::Recorded { .. }
-            // What has labels takes secrets out of them.
+            // Their labels are redacted when they are made.
             | Answer::Metrics(_)
             | Answer::LongTurns(_)
-            // It names runs and bytes.
+            // It contains only names of runs and numbers of bytes.
             | Answer::Lost(_)
             | Answer::Collection(..) => self,
             Answer::Status(mut status) => {
@@ -86,7 +87,7 @@ impl RunDetail {
 }
 
 impl OpenApproval {
-    /// Who knows a choice that has a secret in it can still make it, by its real words.
+    /// A person who knows the original text of a redacted choice can still choose it.
     fn redact(&mut self, rules: &Redactions) {
         clean(&mut self.question, rules);
         self.choices.iter_mut().chain(&mut self.task).for_each(|name| clean(name, rules));

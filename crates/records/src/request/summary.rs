@@ -1,4 +1,5 @@
-//! A run in one line, and which runs are asked for: filter, order and page. It knows neither files nor the loop.
+//! Summaries of runs, and queries for them: filter, order and page. It knows neither files nor the
+//! loop.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -13,32 +14,32 @@ use crate::outline::Outcome;
 use crate::redact;
 use tiffany_log::Stamp;
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It is not over: it goes on, if a process has the log.
+    /// It is not finished: it makes progress if a process owns the log.
     Live,
-    /// Its outcome is fixed and told, and its remaining tasks are being cancelled.
+    /// Its outcome is fixed and reported, and its remaining tasks are being cancelled.
     Ending,
-    /// It cannot go on with the program that has the log, or may not.
+    /// It cannot continue with the program that owns the log, or is not allowed to.
     Paused,
     /// A person or a limit holds it, until a person releases it.
     Held,
-    /// It is over, with its value.
+    /// It is finished, with its value.
     Completed,
-    /// It is over, with an error.
+    /// It is finished, with an error.
     Failed,
-    /// It is over by being cancelled.
+    /// It is finished, because it was cancelled.
     Cancelled,
     /// Its log cannot be read.
     Damaged,
-    /// Nothing is left of it but its identity.
+    /// It was removed: only its UUID is known.
     Removed,
 }
 
 impl State {
-    /// All of them.
+    /// All states, in order.
     pub const ALL: [State; 9] = [
         State::Live,
         State::Ending,
@@ -51,7 +52,8 @@ impl State {
         State::Removed,
     ];
 
-    /// What it is called: `live`, `ending`, `paused`, `held`, `completed`, `failed`, `cancelled`, `damaged` or `removed`.
+    /// Returns its name: `live`, `ending`, `paused`, `held`, `completed`, `failed`, `cancelled`,
+    /// `damaged` or `removed`.
     pub fn word(self) -> &'static str {
         match self {
             State::Live => "live",
@@ -66,7 +68,7 @@ impl State {
         }
     }
 
-    /// The state of a run that does not continue for this reason.
+    /// Returns the state of a run that cannot continue because of this error.
     pub fn stopped_by(error: &TaskError) -> State {
         match error.kind() {
             ErrorKind::RunHeld => State::Held,
@@ -74,17 +76,17 @@ impl State {
         }
     }
 
-    /// The state of this name.
+    /// Returns the state with this name.
     pub fn parse(word: &str) -> Option<State> {
         State::ALL.into_iter().find(|state| state.word() == word)
     }
 
-    /// Whether a run in it has tasks that a process drives: it is live or ending.
+    /// Returns whether a run in this state has tasks that a process drives: it is live or ending.
     pub fn is_driven(self) -> bool {
         matches!(self, State::Live | State::Ending)
     }
 
-    /// Whether a run in it is over.
+    /// Returns whether a run in this state is finished.
     pub fn is_over(self) -> bool {
         matches!(self, State::Completed | State::Failed | State::Cancelled)
     }
@@ -100,38 +102,38 @@ impl From<Outcome> for State {
     }
 }
 
-/// A run in one line.
+/// A summary of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// Its identity.
+    /// Its UUID.
     #[serde(with = "text")]
     pub uuid: Uuid,
-    /// The id it was started with. Empty, as its function is, if nothing can be read of it.
+    /// The id that it was started with. The id and the function are empty if they cannot be read.
     pub id: String,
     /// Its function.
     pub function: String,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
-    /// When it began, in RFC 3339.
+    /// When it started, in RFC 3339.
     pub started: String,
-    /// When it ended, if it is over.
+    /// When it ended, if it is finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Why it failed, or cannot go on.
+    /// The reason why it failed or cannot continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorSummary>,
-    /// How many tasks of it are not over, if it goes on.
+    /// The number of its unfinished tasks, if it is live.
     #[serde(default)]
     pub tasks: usize,
-    /// What they wait for, in words: each only once, and the first few of them.
+    /// Descriptions of what they wait for: the first few, without duplicates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<String>,
-    /// What it was forked from.
+    /// The run and record that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
 }
 
-/// An error in short.
+/// A summary of an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorSummary {
     /// Its code.
@@ -140,12 +142,13 @@ pub struct ErrorSummary {
     pub message: String,
 }
 
-/// A message may be as long as a program likes.
+/// The maximum number of characters of a message.
 const MAX_MESSAGE_CHARS: usize = 300;
 
 impl From<&TaskError> for ErrorSummary {
     fn from(error: &TaskError) -> ErrorSummary {
-        // What is to be taken out is looked for before it is cut: the beginning of a secret is found by nobody.
+        // Secrets are redacted before the text is cut, because no rule would match the beginning of
+        // one.
         let whole = redact::clean(error.message());
         let mut message: String = whole.chars().take(MAX_MESSAGE_CHARS).collect();
         if message.len() < whole.len() {
@@ -155,26 +158,26 @@ impl From<&TaskError> for ErrorSummary {
     }
 }
 
-/// What a fork was forked from.
+/// The run and record that a fork was forked from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// The run.
     #[serde(with = "text")]
     pub run: Uuid,
-    /// The record up to which they are the same.
+    /// The record up to which the two runs are the same.
     pub at: u64,
 }
 
-/// A run with its tasks and what came of it.
+/// A run with its tasks and its outcome.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunDetail {
-    /// The run in one line.
+    /// The summary of the run.
     #[serde(flatten)]
     pub summary: RunSummary,
-    /// Its tasks that are not forgotten, if it goes on.
+    /// Its tasks whose results are kept, if it is live.
     #[serde(default, rename = "task_list")]
     pub tasks: Vec<TaskSummary>,
-    /// External promises that nobody has settled yet, if it goes on.
+    /// External promises that are not settled yet, if it is live.
     #[serde(default, with = "texts")]
     pub promises: Vec<Uuid>,
     /// Its value, if it completed.
@@ -185,7 +188,7 @@ pub struct RunDetail {
     pub recorded: Option<Result<Box<RawValue>, TaskError>>,
 }
 
-/// A task in one line.
+/// A summary of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSummary {
     /// Its number.
@@ -195,15 +198,15 @@ pub struct TaskSummary {
     pub name: Option<String>,
     /// Its state.
     pub state: String,
-    /// What it waits for, in words.
+    /// A description of what it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// The line of the call it waits in.
+    /// The source line of the call in which it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
 
-/// Which runs are asked for, in which order, and how many at once.
+/// A query for runs: filter, order and page size.
 ///
 /// ```
 /// use tiffany_records::request::{RunQuery, SortBy, State};
@@ -214,26 +217,26 @@ pub struct TaskSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunQuery {
-    /// Only these states; none of them stands for all but removed.
+    /// Only these states; an empty list stands for all but removed.
     pub states: Vec<State>,
-    /// Only of this function.
+    /// Only runs of this function.
     pub function: Option<String>,
-    /// Only those that have this in their id, function or UUID, whatever the case of its letters.
+    /// Only runs with this text in their id, function or UUID, in upper or lower case.
     pub text: Option<String>,
-    /// Only those that began at this moment or later.
+    /// Only runs that started at this moment or later.
     pub since: Option<Time>,
-    /// Only those that began before this moment.
+    /// Only runs that started before this moment.
     pub before: Option<Time>,
     /// Only forks of this run.
     #[serde(with = "maybe_text", skip_serializing_if = "Option::is_none")]
     pub parent: Option<Uuid>,
-    /// By what they are sorted.
+    /// The sort key.
     pub sort: SortBy,
-    /// Whether the last come first.
+    /// Whether the order is reversed.
     pub descending: bool,
-    /// So many at most; no more than [`RunQuery::MAX_LIMIT`].
+    /// The maximum number of runs, up to [`RunQuery::MAX_LIMIT`].
     pub limit: usize,
-    /// Those that come after what a page before this one ended with: its [`next`](RunPage::next).
+    /// Only runs after the previous page: its [`next`](RunPage::next).
     pub after: Option<String>,
 }
 
@@ -254,14 +257,14 @@ impl Default for RunQuery {
     }
 }
 
-/// By what runs are sorted. Runs that are equal in it are sorted by their UUID.
+/// The sort key of runs. Runs with equal keys are sorted by their UUID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SortBy {
-    /// When they began.
+    /// The start.
     #[default]
     Started,
-    /// When they ended; those that go on come after the others.
+    /// The end; live runs come after the others.
     Ended,
     /// The id.
     Id,
@@ -270,10 +273,10 @@ pub enum SortBy {
 }
 
 impl SortBy {
-    /// All of them.
+    /// All sort keys, in order.
     pub const ALL: [SortBy; 4] = [SortBy::Started, SortBy::Ended, SortBy::Id, SortBy::Function];
 
-    /// What it is called.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         match self {
             SortBy::Started => "started",
@@ -284,20 +287,20 @@ impl SortBy {
     }
 }
 
-/// Some runs, and where one goes on.
+/// A page of runs, and the cursor for the next one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunPage {
     /// The runs.
     pub runs: Vec<RunSummary>,
-    /// How many there are in all that were asked for.
+    /// The number of all runs that match the query.
     pub total: u64,
-    /// Asked for what comes [after](RunQuery::after) this, one gets the next page. `None`: this was the last one. Runs that come
-    /// and go meanwhile change nothing for the others.
+    /// The cursor to pass as [`after`](RunQuery::after) for the next page; `None` if this was the
+    /// last one. Runs that are added or removed between pages don't affect the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// A run as a query sees it, and what it stands for.
+/// A run as a query sees it, with a value that belongs to the caller.
 #[derive(Clone, Debug)]
 pub struct Row<'a, T> {
     /// The run.
@@ -306,26 +309,26 @@ pub struct Row<'a, T> {
     pub id: &'a str,
     /// The function.
     pub function: &'a str,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
-    /// When it began.
+    /// When it started.
     pub started: Time,
-    /// When it ended.
+    /// When it ended, if it is finished.
     pub ended: Option<Time>,
-    /// The run it was forked from.
+    /// The run that it was forked from, if it is a fork.
     pub parent: Option<Uuid>,
-    /// What it stands for.
+    /// The caller's value.
     pub what: T,
 }
 
-/// What is sorted by.
+/// A value of the sort key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'a> {
     Time(Time),
     Text(std::borrow::Cow<'a, str>),
 }
 
-/// A query that was looked through.
+/// A query that was checked and parsed.
 pub struct Looked<'a> {
     query: &'a RunQuery,
     states: BTreeSet<State>,
@@ -334,10 +337,10 @@ pub struct Looked<'a> {
 }
 
 impl RunQuery {
-    /// So many runs are given at once.
+    /// The maximum number of runs in a page.
     pub const MAX_LIMIT: usize = 10_000;
 
-    /// The query with its states, text and place read, or why they can't be.
+    /// Parses the states, text and cursor of the query. Fails if they are invalid.
     pub fn look(&self) -> Result<Looked<'_>, TaskError> {
         let states = match self.states.is_empty() {
             true => State::ALL.into_iter().filter(|state| *state != State::Removed).collect(),
@@ -348,7 +351,7 @@ impl RunQuery {
         Ok(Looked { query: self, states, text, after })
     }
 
-    /// Whether runs in this state are asked for.
+    /// Returns whether the query selects runs in this state.
     pub fn wants(&self, state: State) -> bool {
         match self.states.is_empty() {
             true => state != State::Removed,
@@ -367,7 +370,7 @@ impl RunQuery {
 
     fn parse(&self, cursor: &str) -> Result<(Key<'static>, Uuid), TaskError> {
         let bad = || {
-            let message = "this is no place to go on from in a list in this order; give the `next` of a page before";
+            let message = "this is not a place to continue from in a list in this order; give the `next` of an earlier page";
             TaskError::new(ErrorKind::BadArgument, message)
         };
         let rest = cursor.strip_prefix(self.letter()).ok_or_else(bad)?;
@@ -421,14 +424,15 @@ impl Looked<'_> {
         if self.query.descending { order.reverse() } else { order }
     }
 
-    /// All of these rows that are wanted, in order.
+    /// Returns all rows that match the query, in order.
     pub fn all<'r, T>(&self, rows: impl Iterator<Item = Row<'r, T>>) -> Vec<Row<'r, T>> {
         let mut wanted: Vec<Row<'r, T>> = rows.filter(|row| self.is_wanted(row)).collect();
         wanted.sort_by(|a, b| self.compare((&self.key(a), a.uuid), (&self.key(b), b.uuid)));
         wanted
     }
 
-    /// The first of these rows that come after the cursor, in order, one more than a page has; and how many there are in all.
+    /// Returns the first rows after the cursor, in order, up to one more than the page size; and
+    /// the number of all matching rows.
     pub fn pick<'r, T>(&self, rows: impl Iterator<Item = Row<'r, T>>) -> (Vec<Row<'r, T>>, u64) {
         let mut total = 0;
         let mut picked: Vec<(Key<'r>, Row<'r, T>)> = Vec::new();
@@ -454,12 +458,12 @@ impl Looked<'_> {
         (picked.into_iter().map(|(_, row)| row).collect(), total)
     }
 
-    /// How many runs a page has at most.
+    /// Returns the maximum number of runs in a page.
     pub fn limit(&self) -> usize {
         self.query.limit.clamp(1, RunQuery::MAX_LIMIT)
     }
 
-    /// Where one goes on after this row.
+    /// Returns the cursor for the page after this row.
     pub fn cursor<T>(&self, row: &Row<'_, T>) -> String {
         let letter = self.query.letter();
         let key = match self.key(row) {
@@ -470,10 +474,11 @@ impl Looked<'_> {
     }
 }
 
-/// So much of a UUID must be given: a single letter must not name a run by chance.
+/// The minimum number of digits of a UUID that name a run, so that a single letter does not name
+/// one by chance.
 pub const SHORTEST: usize = 4;
 
-/// The run that is called so: by its UUID, by the id it was started with, or by the beginning of its UUID.
+/// Finds the run with this UUID, id, or beginning of a UUID.
 pub fn find_named<I: Iterator<Item = Uuid>>(
     name: &str,
     known: impl Fn(&Uuid) -> bool,
@@ -509,12 +514,13 @@ pub fn find_named<I: Iterator<Item = Uuid>>(
     }
 }
 
-/// A moment as it is told.
+/// Formats a time for the API.
 pub fn moment(time: Time) -> String {
     Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned()
 }
 
-/// Reads a moment in RFC 3339, in UTC, from which the end may be left out: `2026-11-05`, `2026-11-05T09:41Z`.
+/// Parses a time in RFC 3339 and UTC, of which the end may be left out: `2026-11-05`,
+/// `2026-11-05T09:41Z`.
 ///
 /// ```
 /// use tiffany_records::request::parse_moment;

@@ -1,4 +1,5 @@
-//! What retention rules need to know about the runs of a log. A finished run is read once, because it no longer changes.
+//! The facts that retention rules need about the runs of a log. A finished run is read once,
+//! because it no longer changes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +18,7 @@ pub(crate) struct FinishedRun {
     pub(crate) id: String,
     pub(crate) outcome: Outcome,
     pub(crate) ended: Time,
-    /// The bytes of its file, and of the blobs that it names if a rule asks for them.
+    /// The size of its file, and that of the blobs it references if a rule needs it, in bytes.
     pub(crate) bytes: u64,
     pub(crate) blobs: Option<u64>,
     pub(crate) is_compacted: bool,
@@ -30,11 +31,11 @@ pub(crate) struct RetentionFacts {
     pub(crate) needed: NeededRuns,
     /// Finished runs that cannot be read.
     pub(crate) damaged: Vec<(Uuid, LogError)>,
-    /// The bytes of the files of all runs.
+    /// The size of the files of all runs, in bytes.
     pub(crate) bytes: u64,
 }
 
-/// RetentionFacts about runs that were read earlier, so that each finished run is read once.
+/// Facts about runs that were read earlier, so that each finished run is read only once.
 #[derive(Default)]
 pub struct FactCache {
     seen: HashMap<Uuid, (LogEnd, FinishedRun)>,
@@ -42,7 +43,7 @@ pub struct FactCache {
 }
 
 impl FactCache {
-    /// Reads all runs of a log; with `blobs`, the sizes of the blobs that they name too.
+    /// Reads all runs of a log; with `blobs`, also the sizes of the blobs that they reference.
     pub(crate) fn read(&mut self, view: &View, blobs: bool) -> Result<RetentionFacts, LogError> {
         let sizes = if blobs { view.blob_sizes()? } else { HashMap::new() };
         let mut facts = RetentionFacts::default();
@@ -87,7 +88,7 @@ impl FactCache {
         Ok(facts)
     }
 
-    /// Returns the run that a run is a fork of, which never changes.
+    /// Returns the parent of a run, if the run is a fork. A parent never changes.
     fn parent(&mut self, view: &View, run: Uuid) -> ParentRun {
         let parent = self.known_parent(view, run)?;
         self.parents.insert(run, parent);
@@ -103,7 +104,7 @@ impl FactCache {
 }
 
 impl FinishedRun {
-    /// Returns `None` if its log does not say how it ended.
+    /// Reads a finished run. Returns `None` if its log does not say how it ended.
     fn of(view: &View, run: Uuid, entry: &RunEntry) -> Result<Option<FinishedRun>, LogError> {
         let outline = RunOutline::at(view, run, entry)?;
         if let Some(damage) = outline.damage {
@@ -122,12 +123,12 @@ impl FinishedRun {
     }
 }
 
-/// Adds up the bytes of the blobs that a run names.
+/// Adds up the sizes of the blobs that a run references, in bytes.
 fn blob_bytes(view: &View, run: Uuid, sizes: &HashMap<BlobHash, u64>) -> Result<u64, LogError> {
     let mut named = HashSet::new();
     let mut reader = view.reader(run)?;
     while let Some(record) = reader.next() {
-        // Rules do not remove damaged runs; the blobs named up to the damage count.
+        // Rules do not remove damaged runs; the blobs referenced before the damage count.
         let Ok(record) = record else { break };
         blob_names(record.json.as_bytes(), |hash| {
             named.insert(hash);

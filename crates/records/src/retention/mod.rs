@@ -1,5 +1,6 @@
-//! How long finished runs are kept: the rules (`rule.rs`), what they need to know about runs (`facts.rs`, `needed.rs`),
-//! what they would do (`plan.rs`), and what is left of a run that is compacted (`remains.rs`). Nothing is removed here.
+//! Retention of finished runs: the rules (`rule.rs`), the facts they need about runs (`facts.rs`,
+//! `needed.rs`), their effect (`plan.rs`), and the remains of a run that is compacted
+//! (`remains.rs`). Nothing is removed here.
 
 mod facts;
 mod needed;

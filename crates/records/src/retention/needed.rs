@@ -12,19 +12,20 @@ use crate::value::decode;
 /// The runs that unfinished forks take answers from.
 #[derive(Debug, Default)]
 pub struct NeededRuns {
-    /// Each run with forks that need it: all of its own, and one of theirs.
+    /// Each run with the unfinished forks that need it.
     forks: BTreeMap<Uuid, BTreeSet<Uuid>>,
-    /// A run whose parent can't be read: any other run may be needed.
+    /// A run whose parent can't be read, and which may therefore need any other run.
     unreadable: Option<Uuid>,
 }
 
-/// The run that a run is a fork of, if it is one. An error if its file doesn't tell.
+/// The parent of a run, if it is a fork. An error means that its file can't tell.
 pub type ParentRun = Result<Option<Uuid>, LogError>;
 
-/// How many generations of forks are followed, as when a fork asks its parents.
+/// The maximum number of generations of forks to follow. It is the same when a fork asks its
+/// parents.
 const MAX_DEPTH: usize = 64;
 
-/// Reads the run that a run is a fork of, from its first line.
+/// Reads the parent of a run from its first line; `None` if the run is not a fork.
 pub fn parent_of(log: &dyn LogReader, run: Uuid) -> ParentRun {
     #[derive(Deserialize)]
     struct ForkOf {
@@ -45,8 +46,9 @@ pub fn parent_of(log: &dyn LogReader, run: Uuid) -> ParentRun {
 }
 
 impl NeededRuns {
-    /// Finds all runs from which unfinished runs take answers: their parents, the parents of these, and so on.
-    /// `unfinished` has each such run with its parent; `parent_of` finds those of other runs.
+    /// Finds all runs that unfinished runs take answers from: their parents, the parents of these,
+    /// and so on. `unfinished` has each unfinished run with its parent; `parent_of` finds the
+    /// parents of other runs.
     pub fn of(
         unfinished: impl IntoIterator<Item = (Uuid, ParentRun)>,
         parent_of: impl Fn(Uuid) -> ParentRun,
@@ -76,7 +78,7 @@ impl NeededRuns {
         needed
     }
 
-    /// Returns what needs a run, if something does.
+    /// Returns why a run is needed, if it is.
     pub fn get(&self, run: Uuid) -> Option<NeededBy> {
         let fork = self.forks.get(&run).and_then(BTreeSet::first).copied().map(NeededBy::Fork);
         let other = self.unreadable.filter(|other| *other != run).map(NeededBy::Unreadable);
@@ -88,12 +90,13 @@ impl NeededRuns {
         self.forks.get(&run).cloned().unwrap_or_default()
     }
 
-    /// Returns an error if a run is needed.
+    /// Fails if a run is needed.
     pub fn check(&self, run: Uuid) -> Result<(), TaskError> {
         match self.get(run) {
             None => Ok(()),
             Some(NeededBy::Fork(fork)) => {
-                let message = format!("run {run} is needed by its fork {fork}, which is not over");
+                let message =
+                    format!("run {run} is needed by its fork {fork}, which is not finished");
                 Err(TaskError::new(ErrorKind::NeededByFork, message))
             }
             Some(NeededBy::Unreadable(other)) => {
@@ -106,18 +109,19 @@ impl NeededRuns {
     }
 }
 
-/// Why a run is kept that a rule or a command would remove.
+/// The reason to keep a run that a rule or a command would remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NeededBy {
     /// This fork of it is not finished.
     Fork(Uuid),
-    /// This run is not finished, or is the parent of such a run, and its log cannot be read: it may be a fork.
+    /// This run, which is unfinished or the parent of an unfinished one, has an unreadable log, so
+    /// it may be a fork.
     Unreadable(Uuid),
 }
 
 impl NeededBy {
-    /// The run that needs the other one, or may need it.
+    /// Returns the run that needs, or may need, the other one.
     pub fn run(self) -> Uuid {
         let (NeededBy::Fork(run) | NeededBy::Unreadable(run)) = self;
         run

@@ -1,4 +1,4 @@
-//! What retention rules would do to the runs of a log. Nothing is changed here.
+//! A plan of what retention rules would do to the runs of a log. It changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -13,21 +13,23 @@ use super::rule::Retention;
 use crate::errors::log_failed;
 use crate::outline::Outcome;
 
-/// What rules would do.
+/// The runs that retention rules would remove or compact.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Runs that would be removed, those that ended first before the others.
+    /// Runs that would be removed, in the order in which they ended.
     pub remove: Vec<Candidate>,
     /// Runs that would be compacted.
     pub compact: Vec<Candidate>,
-    /// Runs that a rule would remove or compact and that are kept because a fork needs them or may need them.
+    /// Runs that a rule would remove or compact but that are kept because a fork needs or may need
+    /// them.
     pub kept: Vec<Kept>,
-    /// Finished runs that are damaged. No rule removes or compacts them: they may be restored from a copy.
+    /// Finished runs that are damaged. No rule removes or compacts them: they may be restored from
+    /// a copy.
     pub damaged: Vec<(Uuid, TaskError)>,
-    /// How many runs are finished in all.
+    /// The number of finished runs.
     pub over: usize,
-    /// The bytes of the files of all runs, including those that are not finished.
+    /// The size of the files of all runs, including unfinished ones, in bytes.
     pub bytes: u64,
 }
 
@@ -37,15 +39,15 @@ pub struct Plan {
 pub struct Candidate {
     /// The run.
     pub run: Uuid,
-    /// The id it was started with.
+    /// The id that it was started with.
     pub id: String,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
     /// When it ended.
     pub ended: Time,
-    /// The bytes of its file.
+    /// The size of its file, in bytes.
     pub bytes: u64,
-    /// Why it is chosen.
+    /// The part of the rule that selected it.
     pub why: Why,
 }
 
@@ -55,21 +57,21 @@ impl Candidate {
         Candidate { run, id: fact.id.clone(), outcome, ended, bytes, why }
     }
 
-    /// Returns when it ended, in RFC 3339.
+    /// Returns when it ended, as RFC 3339.
     pub fn ended_text(&self) -> String {
         Stamp::from_unix_nanos(self.ended.as_nanos()).as_str().to_owned()
     }
 }
 
-/// Why a run is chosen.
+/// The part of a rule that selected a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
     /// It ended too long ago.
     Age,
-    /// There are too many.
+    /// There are too many runs.
     Count,
-    /// They have too many bytes.
+    /// The runs take too many bytes.
     Size,
 }
 
@@ -84,19 +86,20 @@ impl Why {
     }
 }
 
-/// A run that a rule would remove or compact and that is kept.
+/// A run that a rule would remove or compact but that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kept {
     /// The run.
     pub run: Candidate,
-    /// What needs it.
+    /// The reason why it is kept.
     pub by: NeededBy,
 }
 
 impl Plan {
-    /// What these rules would do now to the log in a view. With the same cache as last time, finished runs are not read
-    /// again, except those that would be removed, which are checked first.
+    /// Plans what these rules would do now to the log in a view. With the cache of an earlier call,
+    /// finished runs are not read again, except for those that would be removed, which are checked
+    /// first.
     pub fn of(
         view: &View,
         rules: &[Retention],
@@ -110,7 +113,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What these rules say at this moment. A run that one of them removes is removed.
+    /// Applies the rules at this time. A run that any of them removes is removed, not compacted.
     fn new(facts: &RetentionFacts, rules: &[Retention], now: Time) -> Plan {
         let mut plan = Plan { over: facts.over.len(), bytes: facts.bytes, ..Plan::default() };
         let (mut removed, mut compacted, mut kept) =
@@ -133,7 +136,7 @@ impl Plan {
         plan
     }
 
-    /// Keeps the runs that are damaged. Reads every line of each run that would be removed.
+    /// Keeps damaged runs. This reads every line of each run that would be removed.
     fn keep_damaged(&mut self, view: &View, known: Vec<(Uuid, LogError)>) {
         let mut damaged = known;
         self.remove.retain(|candidate| match check(view, candidate.run) {
@@ -146,7 +149,7 @@ impl Plan {
         self.damaged = damaged.into_iter().map(|(run, error)| (run, log_failed(error))).collect();
     }
 
-    /// Whether the rules would do nothing.
+    /// Returns whether the rules would do nothing.
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.compact.is_empty()
     }
@@ -167,7 +170,7 @@ enum Fate {
     Compact,
 }
 
-/// Applies one rule, whether a fork needs a run or not.
+/// Applies one rule, without regard to forks that need a run.
 fn judge<'a>(
     facts: &'a RetentionFacts,
     rule: &Retention,
@@ -191,7 +194,7 @@ fn judge<'a>(
     let is_compacted = |fact: &FinishedRun| {
         rule.compact_after.is_some_and(|after| age(fact) > after) && !fact.is_compacted
     };
-    // What is compacted has next to nothing left; a fork's parent keeps what it has.
+    // A compacted run is almost empty, but the parent of a fork is not compacted.
     let size = |fact: &FinishedRun| match is_compacted(fact) && facts.needed.get(fact.run).is_none()
     {
         true => 0,
@@ -218,7 +221,7 @@ mod tests {
     use super::*;
     use crate::retention::needed::NeededRuns;
 
-    /// Runs of 100 bytes, of which run n ended at second n.
+    /// Makes facts about runs of 100 bytes each, of which run n ended at second n.
     fn facts(count: u64) -> RetentionFacts {
         let over = (1..=count).map(|n| FinishedRun {
             run: Uuid(u128::from(n)),
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_rule_removes_what_it_says() {
+    fn each_part_of_a_rule_selects_its_runs() {
         let facts = facts(6);
         let new = Retention::new;
         assert_eq!(removed(&facts, new()), []);
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_not_compacted_and_what_is_compacted_does_not_count() {
+    fn removed_runs_are_not_compacted_and_compacted_runs_have_no_size() {
         let facts = facts(6);
         let rule = Retention::new().older_than(seconds(8)).compact_after(seconds(5));
         let plan = Plan::new(&facts, std::slice::from_ref(&rule), Time::from_nanos(10_000_000_000));
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fork_needs_is_kept_and_named_and_others_go_in_its_place() {
+    fn a_run_that_a_fork_needs_is_kept_and_others_are_removed_instead() {
         let mut facts = facts(4);
         let forks = [(Uuid(77), Ok(Some(Uuid(1))))];
         facts.needed = NeededRuns::of(forks, |_| Ok(None));
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_rules_the_first_that_removes_a_run_counts() {
+    fn the_first_rule_that_removes_a_run_counts() {
         let facts = facts(6);
         let rules = [
             Retention::new().only(Outcome::Failed).keep(1),

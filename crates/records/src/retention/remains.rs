@@ -1,5 +1,5 @@
-//! What is left of a run that is compacted: its first record, the one with which its root ended, and between them one that says what was there. It
-//! reads records, and knows nothing of when that is done.
+//! The remains of a compacted run: its first record, the last one of its root, and between them a
+//! record that says what was there. It reads records, but doesn't decide when to compact.
 
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::{TaskError, Tid, Time, Uuid};
@@ -13,17 +13,17 @@ use crate::record::{Compacted, Encode, Record};
 use crate::request::uuid_text::text;
 use tiffany_log::{Batch, Line, LogError, LogLine, Stamp, View};
 
-/// A run in few lines, and where its log must end for that to be true.
+/// The lines that are left of a run, and the end that its log must have for them to be correct.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Remains {
     /// The run.
     #[serde(with = "text")]
     pub run: Uuid,
-    /// Where its log ends.
+    /// The end of its log.
     pub stand: LogEnd,
-    /// How many bytes the log has.
+    /// The size of its log, in bytes.
     pub bytes: u64,
-    /// The two records, as they are.
+    /// The two records, unchanged.
     start: String,
     end: Option<String>,
     /// The last message of each run that sent one.
@@ -31,7 +31,8 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Reads a run that is over, and checks every line of it. `None`: there is nothing to be saved.
+    /// Reads a finished run, and checks every line of it. Returns `None` if compacting it saves
+    /// nothing.
     pub fn read(view: &View, run: Uuid) -> Result<Option<Remains>, LogError> {
         let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
         if let Some(error) = view.refused(run) {
@@ -59,19 +60,19 @@ impl Remains {
         Ok(remains.saves().then_some(remains))
     }
 
-    /// About how many bytes it has.
+    /// Returns its approximate size, in bytes.
     pub fn size(&self) -> usize {
         self.start.len() + self.end.as_ref().map_or(0, String::len) + 180
     }
 
-    /// Whether the new lines are shorter than the old ones.
+    /// Returns whether the new lines are shorter than the old ones.
     fn saves(&self) -> bool {
         let mut batch = Batch::new();
         let received = Received::of_keys(&self.received);
         self.write(&mut batch, &received, Time::ZERO).is_ok() && (batch.len() as u64) < self.bytes
     }
 
-    /// Writes it as the run's next generation, and tells where that ends.
+    /// Writes the lines as the run's next generation, and returns its end.
     pub fn write(
         &self,
         batch: &mut Batch,

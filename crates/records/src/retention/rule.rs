@@ -1,11 +1,12 @@
-//! What can be said about how long runs are kept. It knows no run.
+//! Rules for how long runs are kept. It knows nothing of actual runs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::outline::Outcome;
 
-/// A rule about runs that are over. Runs that are not over are never touched, and neither is the parent of a fork that is not over.
+/// A rule about finished runs. Unfinished runs are never touched, and neither is the parent of an
+/// unfinished fork.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,50 +26,52 @@ use crate::outline::Outcome;
 pub struct Retention {
     /// Removes runs that ended longer ago than this.
     pub older_than: Option<Duration>,
-    /// Removes all but so many.
+    /// Removes all runs but this many, which ended last.
     pub keep: Option<usize>,
-    /// Removes the oldest beyond this size.
+    /// Removes the runs that ended first until the others have at most this many bytes.
     pub max_bytes: Option<u64>,
-    /// The outcomes it is about; none stands for all.
+    /// The outcomes that the rule applies to; if empty, it applies to all.
     pub only: BTreeSet<Outcome>,
     /// Compacts runs that ended longer ago than this.
     pub compact_after: Option<Duration>,
 }
 
 impl Retention {
-    /// A rule that keeps everything.
+    /// Makes a rule that keeps everything.
     pub fn new() -> Retention {
         Retention::default()
     }
 
-    /// Runs that ended longer ago than this are removed.
+    /// Removes runs that ended longer ago than this.
     pub fn older_than(self, age: Duration) -> Retention {
         Retention { older_than: Some(age), ..self }
     }
 
-    /// So many runs are kept, those that ended last; the others are removed.
+    /// Keeps this many runs, those that ended last, and removes the others.
     pub fn keep(self, runs: usize) -> Retention {
         Retention { keep: Some(runs), ..self }
     }
 
-    /// The runs may have so many bytes together, in their files and in the blobs they name. If they have more, those that ended first are removed. A blob counts
-    /// for each run that names it.
+    /// Limits the size of all runs together, in bytes, including the blobs they reference, by
+    /// removing the runs that ended first. A blob counts for each run that references it.
     pub fn max_bytes(self, bytes: u64) -> Retention {
         Retention { max_bytes: Some(bytes), ..self }
     }
 
-    /// The rule is about runs that ended like this; about others too if it is said more than once. Without it, it is about all.
+    /// Restricts the rule to runs with this outcome; further calls add outcomes. Without it, the
+    /// rule applies to all runs.
     pub fn only(mut self, outcome: Outcome) -> Retention {
         self.only.insert(outcome);
         self
     }
 
-    /// Runs that ended longer ago than this, and are not removed, are compacted: what they were started with and what came of them is left.
+    /// Compacts runs that ended longer ago than this and are not removed: only their input and
+    /// outcome are left.
     pub fn compact_after(self, age: Duration) -> Retention {
         Retention { compact_after: Some(age), ..self }
     }
 
-    /// Whether it is about runs that ended like this.
+    /// Returns whether the rule applies to runs with this outcome.
     pub fn is_about(&self, outcome: Outcome) -> bool {
         self.only.is_empty() || self.only.contains(&outcome)
     }

@@ -1,4 +1,4 @@
-//! Effects and their attempts: what was tried when, and what came of it.
+//! Effects and their attempts, with their times and results.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::run_index::task_list::ErrorStanding;
 use crate::words::{ChangedAnswer, json_value};
 use tiffany_log::{Fields, LogLine};
 
-/// How far an effect is.
+/// The state of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum State {
@@ -23,7 +23,7 @@ enum State {
     Refused,
     Completed,
     Failed,
-    /// Its task ended without it.
+    /// The task ended before the effect had a result.
     Left,
 }
 
@@ -41,7 +41,7 @@ impl State {
     }
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum End {
@@ -91,13 +91,13 @@ struct Effect {
     at: u64,
     record: u32,
     tid: u32,
-    /// The place of its name and kind among those that there are.
+    /// The indices of its name and kind in `words`.
     name: u32,
     kind: u32,
-    /// The record of its result; 0: there is none.
+    /// The record of its result; 0 if there is none.
     result: u32,
     state: State,
-    /// Its result was changed in a fork.
+    /// Whether its result was changed in a fork.
     is_changed: bool,
     tried: Vec<Tried>,
 }
@@ -118,7 +118,7 @@ fn small(number: u64) -> u32 {
 impl Effects {
     pub(crate) fn memory(&self) -> usize {
         let words: usize = self.words.iter().map(|word| 2 * word.len() + 64).sum();
-        // Each list of attempts has a block of memory of its own.
+        // Each list of attempts is a memory allocation of its own.
         self.all.capacity() * size_of::<Effect>()
             + self.tried * size_of::<Tried>()
             + self.all.len() * 16
@@ -192,7 +192,7 @@ impl Effects {
         let Some(effect) = self.of(start.of.unwrap_or(0)) else { return };
         let number = start.attempt.unwrap_or(effect.tried.len() as u64 + 1);
         effect.state = State::Running;
-        // One that was cut off by the end of its process has no result.
+        // An attempt that was interrupted by the end of its process has no result.
         if let Some(last) = effect.tried.last_mut().filter(|last| last.outcome == End::Open) {
             (last.outcome, last.end) = (End::Left, at);
         }
@@ -224,7 +224,7 @@ impl Effects {
         }
     }
 
-    /// A task ends, and what it waited for is nobody's any more.
+    /// Handles the end of a task: its effects without a result are left.
     pub(crate) fn left<'a>(&mut self, records: impl Iterator<Item = &'a u64>, at: u64) {
         for record in records {
             let Some(effect) = self.of(*record).filter(|effect| effect.result == 0) else {
@@ -254,7 +254,7 @@ impl Effects {
         let limit = query.limit.max(1);
         let mut wanted: Vec<&Effect> =
             self.all[..before].iter().rev().filter(fits).take(limit + 1).collect();
-        // Those before the last one that is told.
+        // The next page begins before the last effect of this one.
         let has_more = wanted.len() > limit;
         wanted.truncate(limit);
         let next = wanted.last().filter(|_| has_more).map(|last| last.record.into());
@@ -343,23 +343,23 @@ impl Effects {
     }
 }
 
-/// Which effects are wanted. All that is asked for must be so.
+/// A query for effects. All conditions must be met.
 #[derive(Clone, Debug, Default)]
 pub struct EffectQuery {
-    /// Of this task.
+    /// Only effects of this task.
     pub task: Option<u64>,
-    /// Of this name.
+    /// Only effects with this name.
     pub name: Option<String>,
-    /// In this state: queued, running, retrying, refused, completed, failed or left.
+    /// Only effects in this state: queued, running, retrying, refused, completed, failed or left.
     pub state: Option<String>,
-    /// Only those whose call is before this record.
+    /// Only effects whose call is before this record.
     pub before: Option<u64>,
-    /// So many at most; 0 is as good as 1.
+    /// The maximum number of effects; 0 means 1.
     pub limit: usize,
 }
 
 impl EffectQuery {
-    /// The words for states.
+    /// The names of the states.
     pub const STATES: &[&str] =
         &["queued", "running", "retrying", "refused", "completed", "failed", "left"];
 }
@@ -367,15 +367,15 @@ impl EffectQuery {
 /// A page of effects, the newest first.
 #[derive(Clone, Debug, Serialize)]
 pub struct EffectPage {
-    /// How many the run has.
+    /// The number of effects in the run.
     pub total: u64,
-    /// How many of them are of the kind that was asked for.
+    /// The number of effects that match the query.
     pub matched: u64,
-    /// The newest first.
+    /// The effects on this page, the newest first.
     pub effects: Vec<EffectSeen>,
-    /// Give it as `before` to have the next page.
+    /// The value of `before` for the next page; `None` if this is the last one.
     pub next: Option<u64>,
-    /// All effects, by name.
+    /// Statistics about all effects, by name.
     pub by_name: Vec<EffectsOfName>,
 }
 
@@ -384,21 +384,21 @@ pub struct EffectPage {
 pub struct EffectSeen {
     /// The record of the call.
     pub record: u64,
-    /// Who made it.
+    /// The task that made the call.
     pub tid: u64,
     /// Its name.
     pub name: String,
-    /// Of what kind it is.
+    /// Its kind.
     pub kind: String,
-    /// How far it is; `left`: its task ended without it.
+    /// Its state; `left` means that its task ended first.
     pub state: &'static str,
     /// When it was called, in microseconds since the first record.
     pub at: u64,
-    /// What was tried.
+    /// Its attempts, in order.
     pub attempts: Vec<Attempt>,
-    /// The record of its result.
+    /// The record of its result, if it has one.
     pub result_record: Option<u64>,
-    /// Its result was changed in a fork: by whom, and when.
+    /// The change of its result, if it was changed in a fork.
     pub changed: Option<ChangedAnswer>,
 }
 
@@ -407,27 +407,28 @@ pub struct EffectSeen {
 pub struct Attempt {
     /// Its number, from 1.
     pub attempt: u64,
-    /// When it began.
+    /// When it began, in microseconds since the first record.
     pub begin: u64,
-    /// When it ended.
+    /// When it ended, in microseconds since the first record.
     pub end: Option<u64>,
-    /// ok, failed, timed_out, in_doubt, or left: nobody waited for it any more, or its process ended.
+    /// The outcome: ok, failed, timed_out, in_doubt, or left, if its task or its process ended
+    /// first.
     pub outcome: Option<&'static str>,
-    /// Why it failed.
+    /// The error, if it failed.
     pub error: Option<ErrorStanding>,
 }
 
-/// All effects of one name.
+/// Statistics about the effects with one name.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EffectsOfName {
     /// The name.
     pub name: String,
-    /// How many there are.
+    /// The number of effects.
     pub count: u64,
-    /// How often they were tried.
+    /// The number of attempts.
     pub attempts: u64,
-    /// How many failed in the end.
+    /// The number of effects that failed in the end.
     pub failed: u64,
-    /// How long all attempts that are over took.
+    /// The duration of all finished attempts together, in seconds.
     pub seconds: f64,
 }

@@ -1,4 +1,5 @@
-//! Where each record is, whose it is, what it is, and whether something failed there: 16 bytes each. Pages of records are found by it.
+//! The index of records: offset, task, type and whether something failed, in 16 bytes per record.
+//! It serves to find pages of records.
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -12,12 +13,12 @@ use tiffany_log::{LogLine, RecordType};
 pub(crate) struct Entry {
     offset: u64,
     tid: u32,
-    /// The place of its type among all types.
+    /// The index of its type among all types.
     kind: u8,
     has_failed: bool,
 }
 
-/// A type that this program does not know.
+/// The type index of types that this program does not know.
 const UNKNOWN: u8 = u8::MAX;
 
 impl Entry {
@@ -35,53 +36,53 @@ impl Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Index {
     entries: Vec<Entry>,
-    /// Where the last line ends.
+    /// The offset of the end of the last line.
     end: u64,
 }
 
-/// Which records are wanted. All that is asked for must be so.
+/// A query for records. All conditions must be met.
 #[derive(Clone, Debug, Default)]
 pub struct RecordQuery {
-    /// From this one on.
+    /// Only records from this one on.
     pub from: Option<u64>,
-    /// Only those before this one.
+    /// Only records before this one.
     pub before: Option<u64>,
-    /// The last first.
+    /// Whether to return the last records first.
     pub is_descending: bool,
-    /// Of this task.
+    /// Only records of this task.
     pub task: Option<u64>,
-    /// Of one of these types.
+    /// Only records of one of these types; if empty, of all.
     pub types: Vec<String>,
-    /// Only where something failed.
+    /// Only records in which something failed.
     pub failed: bool,
-    /// Only those whose line has this in it, in small or capital letters.
+    /// Only records whose line contains this text, in upper or lower case.
     pub text: Option<String>,
-    /// So many at most; 0 is as good as 1.
+    /// The maximum number of records; 0 means 1.
     pub limit: usize,
 }
 
 /// A page of records.
 #[derive(Clone, Debug, Default)]
 pub struct RecordPage {
-    /// Each a JSON object, as the log has it.
+    /// The records, each as a JSON object in the form of the log.
     pub records: Vec<String>,
-    /// The number of the first of them, and of the last.
+    /// The numbers of the first and the last record on the page.
     pub range: Option<(u64, u64)>,
-    /// How many the run has.
+    /// The number of records in the run.
     pub total: u64,
-    /// How many of all are of the kind that was asked for; `None` if that would take too long to count.
+    /// The number of records that match the query; `None` if counting them would take too long.
     pub matched: Option<u64>,
-    /// Where to go on in the same direction: the next one to look at. `None`: there is nothing more.
+    /// The record to continue with in the same direction; `None` if there are no more.
     pub next: Option<u64>,
-    /// Whether the run is over.
+    /// Whether the run is finished.
     pub is_over: bool,
-    /// Why there is more than could be read, if there is.
+    /// The error, if there are records that could not be read.
     pub unread: Option<String>,
 }
 
-/// So many bytes of lines are looked through for a text in one question.
+/// The number of bytes of lines that one query searches for a text.
 const MAX_SEARCHED_BYTES: u64 = 128 << 20;
-/// A page has no more bytes of lines than this, whatever was asked for.
+/// The maximum number of bytes of lines on a page, whatever limit was requested.
 const MAX_PAGE_BYTES: usize = 16 << 20;
 
 impl Index {
@@ -110,7 +111,8 @@ impl Index {
         self.begin(seq + 1)
     }
 
-    /// The last record up to which there are so many bytes at most, and one record at least.
+    /// Returns the last record such that the lines from `from` to it have at most this many bytes.
+    /// There is always at least one record.
     pub(crate) fn piece(&self, from: u64, to: u64, bytes: u64) -> u64 {
         let (mut least, mut most) = (from, to);
         while least < most {
@@ -123,7 +125,8 @@ impl Index {
         least
     }
 
-    /// The first record from which on there are so many bytes at most, and one record at least.
+    /// Returns the first record such that the lines from it to `to` have at most this many bytes.
+    /// There is always at least one record.
     pub(crate) fn piece_back(&self, from: u64, to: u64, bytes: u64) -> u64 {
         let (mut least, mut most) = (from, to);
         while least < most {
@@ -136,12 +139,12 @@ impl Index {
         most
     }
 
-    /// A page of what is asked for.
+    /// Returns the page for a query.
     pub(crate) fn page(&self, query: &RecordQuery, lines: &Lines<'_>) -> Result<RecordPage, Moved> {
         let first = query.from.unwrap_or(1).max(1);
         let last =
             query.before.map_or(self.len(), |before| before.saturating_sub(1)).min(self.len());
-        // Nothing between them: what is counted is all there is.
+        // The range is empty; the count is still that of the whole run.
         let (first, last) = if first > last { (self.len() + 1, self.len()) } else { (first, last) };
         let filter = Filter::new(query);
         let mut page = RecordPage { total: self.len(), ..RecordPage::default() };
@@ -156,7 +159,7 @@ impl Index {
         Ok(page)
     }
 
-    /// A page that the index alone can choose.
+    /// Makes a page of records that the index alone can select.
     fn chosen(
         &self,
         query: &RecordQuery,
@@ -167,7 +170,7 @@ impl Index {
     ) -> Result<(), Moved> {
         let limit = query.limit.max(1);
         let fits = |seq: &u64| self.entry(*seq).is_some_and(|entry| filter.takes(entry));
-        // One more, to know whether there is one.
+        // One more, to find out whether there is a next page.
         let mut seqs: Vec<u64> = match query.is_descending {
             false => (first..=last).filter(fits).take(limit + 1).collect(),
             true => (first..=last).rev().filter(fits).take(limit + 1).collect(),
@@ -175,7 +178,7 @@ impl Index {
         page.next = (seqs.len() > limit).then(|| seqs[limit]);
         seqs.truncate(limit);
         let mut told = 0;
-        // Those that lie together are read together.
+        // Adjacent records are read together.
         for together in seqs.chunk_by(|a, b| a.abs_diff(*b) == 1) {
             let (Some(a), Some(b)) = (together.first(), together.last()) else { continue };
             let mut take = |record: &LogLine<'_>| {
@@ -195,7 +198,7 @@ impl Index {
         Ok(())
     }
 
-    /// A page for which lines are looked through.
+    /// Makes a page of records by searching their lines.
     fn searched(
         &self,
         query: &RecordQuery,
@@ -209,7 +212,7 @@ impl Index {
         let (mut searched, mut told, mut matched) = (0, 0, 0);
         let mut is_cut = false;
         let mut look = |record: &LogLine<'_>| {
-            // The count is of the whole run, the page of the part that was asked for.
+            // The count covers the whole run, the page only the requested range.
             let is_asked_for = (first..=last).contains(&record.seq);
             searched += record.json.len() as u64;
             if searched > MAX_SEARCHED_BYTES {
@@ -235,7 +238,7 @@ impl Index {
             page.take(record);
             Going::On
         };
-        // First where the page is, then the rest, which is only counted.
+        // The requested range comes first; the rest is only counted.
         let (before, after) = ((1, first - 1), (last + 1, self.len()));
         match query.is_descending {
             false => lines.each(self, first, last, &mut look)?,
@@ -256,10 +259,10 @@ impl RecordPage {
     }
 }
 
-/// What is asked for, as far as the index knows it, and the text.
+/// The conditions that the index can check, and the text.
 struct Filter {
     task: Option<u32>,
-    /// By the places of types; `None`: all.
+    /// The indices of the types; `None` for all.
     kinds: Option<Vec<u8>>,
     failed: bool,
     text: Option<Text>,
@@ -284,10 +287,10 @@ impl Filter {
     }
 }
 
-/// A text that is looked for, in small or capital letters.
+/// A text to search for, in upper or lower case.
 enum Text {
     Plain(Box<Regex>),
-    /// With other letters than those of ASCII: already small.
+    /// The text in lower case, if it contains letters beyond ASCII.
     Any(String),
 }
 

@@ -1,5 +1,5 @@
-//! What each task did over time: since when it waits for what, as marks of 16 bytes. A mark ends where the next one begins, and what took no time by the
-//! run's clock leaves none.
+//! The activity of each task over time, as marks of 16 bytes. A mark ends where the next one
+//! begins, and states that took no time by the run's clock leave none.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use crate::run_index::Known;
 use crate::tasks::{Seen, TaskSeen, Tasks};
 use crate::wait_reason::{Target, Waiting};
 
-/// What a task does, or waits for.
+/// What a task does or waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Doing {
@@ -68,7 +68,7 @@ impl Doing {
         }
     }
 
-    /// What a task does, and the record of the call that it waits in.
+    /// Returns what a task does, and the record of the call that it waits in.
     fn of_task(task: &TaskSeen, seq: u64) -> (Doing, u64) {
         let waits = task.waits.iter().rev().find(|(_, waiting)| !waiting.maybe_over);
         match waits {
@@ -90,7 +90,7 @@ struct Mark {
 pub(crate) struct Lane {
     pub(crate) begin: u64,
     pub(crate) end: Option<u64>,
-    /// The last record that changed something about the task.
+    /// The last record that changed the task.
     pub(crate) changed: u64,
     marks: Vec<Mark>,
 }
@@ -108,12 +108,12 @@ impl Lanes {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        // A list is up to twice as long as what is in it.
+        // A list has room for up to twice as many items as it contains.
         self.marks * size_of::<Mark>() * 3 / 2
             + self.all.len() * (size_of::<Lane>() + crate::run_index::TASK_BYTES)
     }
 
-    /// Takes in what a record has changed.
+    /// Applies the changes that a record made to tasks.
     pub(crate) fn follow(&mut self, tasks: &Tasks, seq: u64, at: u64) {
         for tid in &tasks.touched {
             let Some(task) = tasks.all.get(tid) else { continue };
@@ -133,14 +133,14 @@ impl Lanes {
 impl Lane {
     fn mark(&mut self, at: u64, (doing, record): (Doing, u64)) {
         let record = u32::try_from(record).unwrap_or(u32::MAX);
-        // Running is running, whatever it began with.
+        // Turns are equal, whichever record they began with.
         let is_same =
             |mark: &Mark| mark.doing == doing && (mark.record == record || doing == Doing::Run);
         match self.marks.last_mut() {
             Some(last) if is_same(last) => {}
             Some(last) if last.at == at => {
                 *last = Mark { at, record, doing };
-                // What was between two parts of the same took no time.
+                // If the states before and after are equal, the one between them took no time.
                 if let [.., before, _] = self.marks[..]
                     && is_same(&before)
                 {
@@ -151,7 +151,7 @@ impl Lane {
         }
     }
 
-    /// What there is between two moments, in pieces that are not shorter than `least` where they can be put together.
+    /// Returns the slices between two moments. Adjacent slices shorter than `least` are combined.
     fn slices(&self, from: u64, to: u64, least: u64) -> Vec<SliceShown> {
         let first = self.marks.partition_point(|mark| mark.at <= from).saturating_sub(1);
         let mut shown: Vec<SliceShown> = Vec::new();
@@ -185,10 +185,10 @@ impl Lane {
     }
 }
 
-/// Pieces that are too short to be told apart.
+/// Adjacent slices that are too short to be shown separately.
 struct Together {
     slice: SliceShown,
-    /// What took how much of it.
+    /// The time of each activity.
     parts: Vec<(Doing, u64)>,
 }
 
@@ -209,7 +209,8 @@ impl Together {
         took(&self.slice)
     }
 
-    /// What took more than half of the time stands for all of it.
+    /// Returns the combined slice. Its activity is the one that took more than half of the time, or
+    /// `mixed`.
     fn shown(self) -> SliceShown {
         let most = self.parts.iter().max_by_key(|(_, time)| *time);
         let most = most.filter(|(_, time)| time * 2 > self.took() || self.parts.len() == 1);
@@ -221,67 +222,72 @@ fn took(slice: &SliceShown) -> u64 {
     slice.to.map_or(0, |to| to - slice.from)
 }
 
-/// What of a timeline is wanted.
+/// A query for a timeline.
 #[derive(Clone, Debug, Default)]
 pub struct TimelineQuery {
-    /// From this moment on, in microseconds since the run's first record.
+    /// The beginning, in microseconds since the run's first record.
     pub from: Option<u64>,
-    /// Up to this one.
+    /// The end, in microseconds since the run's first record.
     pub to: Option<u64>,
-    /// So many pieces can be told apart: what is shorter is put together. By default all is told.
+    /// The number of slices that can be distinguished; shorter ones are combined. By default, all
+    /// are returned.
     pub width: Option<u64>,
-    /// Only these tasks, as ranges with both ends; none: all.
+    /// Only these tasks, as inclusive ranges; if empty, all tasks.
     pub tids: Vec<(u64, u64)>,
-    /// What time it is, which is as far as a run goes that is not over; by default the moment of its last record.
+    /// The current time, up to which an unfinished run extends; by default, the time of its last
+    /// record.
     pub now: Option<SystemTime>,
 }
 
-/// What tasks did over time.
+/// The activity of tasks over time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timeline {
-    /// RFC 3339; what all moments are counted from.
+    /// When the run started, as RFC 3339. All other times count from it.
     pub started: String,
-    /// The first moment.
+    /// The beginning of the timeline, in microseconds.
     pub begin: u64,
-    /// The moment of the last record, or now if the run is not over.
+    /// The time of the last record, or the current time if the run is not finished, in
+    /// microseconds.
     pub end: u64,
     /// The number of the last record.
     pub last: u64,
-    /// Whether the run is over.
+    /// Whether the run is finished.
     pub is_over: bool,
-    /// By task, those that did something in that time.
+    /// The tasks that were active in that time, in the order of their numbers.
     pub lanes: Vec<LaneShown>,
-    /// Why there is more than could be read, if there is.
+    /// The error, if there are records that could not be read.
     pub unread: Option<String>,
 }
 
-/// What a task did.
+/// The activity of a task.
 #[derive(Clone, Debug, Serialize)]
 pub struct LaneShown {
     /// The task.
     pub tid: u64,
-    /// One after the other.
+    /// Its slices, in order.
     pub slices: Vec<SliceShown>,
 }
 
-/// Something that took time: as JSON `[from, to, what, record]`. What goes on has no end.
+/// A period in which a task did one thing: as JSON, `[from, to, what, record]`. If it has not
+/// ended, `to` is `null`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceShown {
-    /// When it began.
+    /// When it began, in microseconds.
     pub from: u64,
-    /// When it ended.
+    /// When it ended, in microseconds.
     pub to: Option<u64>,
     doing: Doing,
     record: u32,
 }
 
 impl SliceShown {
-    /// What it was: run, ready, sleep, effect, join, promise, message, approval, lock, io, other, or mixed.
+    /// Returns what the task did: run, ready, sleep, effect, join, promise, message, approval,
+    /// lock, io, other, or mixed.
     pub fn kind(&self) -> &'static str {
         self.doing.word()
     }
 
-    /// The record it began with.
+    /// Returns the record with which it began.
     pub fn record(&self) -> u64 {
         self.record.into()
     }

@@ -1,4 +1,5 @@
-//! Lines of a run's file by their numbers, for what is already known to be good. It reads, and checks no more than that the file is still the one that was indexed.
+//! Reads lines of a run's file by number. The lines have been checked before, so it only checks
+//! that the file is still the one that was indexed.
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -11,12 +12,12 @@ use tiffany_kernel::Uuid;
 use crate::run_index::index::Index;
 use tiffany_log::{BlobHash, LogError, LogLine, RealDisk, open_generation, read_blob};
 
-/// So much is read at once.
+/// The number of bytes per read.
 const PIECE: u64 = 1 << 20;
 
-/// Why lines are not given.
+/// The reason why lines can't be returned.
 pub(crate) enum Moved {
-    /// The file is of another generation now.
+    /// The file is now of another generation.
     Generation,
     Log(LogError),
 }
@@ -27,7 +28,7 @@ impl From<LogError> for Moved {
     }
 }
 
-/// The lines of one generation.
+/// The lines of one generation of a run.
 pub(crate) struct Lines<'a> {
     root: &'a Path,
     run: Uuid,
@@ -40,12 +41,13 @@ impl<'a> Lines<'a> {
         Lines { root, run, generation, file: OnceCell::new() }
     }
 
-    /// A blob that a record names.
+    /// Reads a blob that a record references.
     pub(crate) fn blob(&self, hash: BlobHash) -> Result<Vec<u8>, LogError> {
         read_blob(&RealDisk, self.root, hash)
     }
 
-    /// Gives the records between two numbers, both included, in their order, until `each` has enough.
+    /// Passes records to `each`, in order, from one number to another (inclusive), until it has
+    /// enough.
     pub(crate) fn each(
         &self,
         index: &Index,
@@ -68,7 +70,8 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// The same, the last first.
+    /// Passes records to `each`, in reverse order, between two numbers (inclusive), until it has
+    /// enough.
     pub(crate) fn each_back(
         &self,
         index: &Index,
@@ -105,14 +108,14 @@ impl<'a> Lines<'a> {
         let mut bytes = vec![0; usize::try_from(end - begin).unwrap_or(0)];
         match file.read_exact_at(&mut bytes, begin) {
             Ok(()) => String::from_utf8(bytes).map_err(|_| Moved::Generation),
-            // It is shorter than it was: it is another one.
+            // A file that is shorter than before is another one.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Moved::Generation),
             Err(error) => Err(LogError::io("read", self.root, &error).into()),
         }
     }
 }
 
-/// Whether there is to be more.
+/// Whether to continue with the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Going {
     On,

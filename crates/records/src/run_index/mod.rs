@@ -1,8 +1,10 @@
-//! The run_index of a run: an index of its records that is made in one pass and goes on with what is written since, for those who look at one run
-//! again and again. It answers from the index, and reads from the run's file only the lines that are told. It runs no code and changes nothing.
+//! An index of a run's records, for repeated queries about one run. It is made in one pass, and
+//! extended with what is written later. Answers come from the index; only the lines that they
+//! contain are read from the run's file. It runs no code and changes nothing.
 //!
-//! Memory: 16 bytes for each record, 16 for each change of what a task waits for, about 110 for each effect, and the tasks; what that comes to is
-//! told by [`RunIndex::memory`], and [`RunIndex::extend`] stops where it would be more than it was allowed.
+//! Memory: 16 bytes for each record, 16 for each change of what a task waits for, about 110 for
+//! each effect, and the tasks. [`RunIndex::memory`] returns the total, and [`RunIndex::extend`]
+//! fails if it would exceed the limit.
 
 mod effects;
 mod index;
@@ -29,10 +31,10 @@ use crate::run_index::lines::{Lines, Moved};
 use crate::tasks::Tasks;
 use tiffany_log::{Checker, Follower, LogError, LogLine};
 
-/// How often a run is read anew that begins another generation meanwhile.
+/// How often a query is repeated if the run begins another generation meanwhile.
 const TRIES: usize = 5;
 
-/// Why a run_index gives no answer.
+/// The error of an index.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunIndexError {
@@ -46,15 +48,15 @@ pub enum RunIndexError {
     TooLong {
         /// The run.
         run: Uuid,
-        /// So many were read.
+        /// The number of records that were read.
         records: u64,
-        /// And took this.
+        /// The memory that they take, in bytes.
         bytes: usize,
     },
 }
 
 impl RunIndexError {
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             RunIndexError::Log(error) => error.code(),
@@ -95,40 +97,42 @@ pub struct RunIndex {
     known: Known,
 }
 
-/// All that follows from the records of a generation.
+/// Everything that is derived from the records of a generation.
 #[derive(Clone, Default)]
 struct Known {
     generation: u32,
-    /// Of the first record: as text, and in microseconds since 1970.
+    /// The time of the first record: as text, and in microseconds since 1970.
     started: String,
     zero: u64,
-    /// The moment of the last record, in microseconds since the first.
+    /// The time of the last record, in microseconds since the first.
     last_at: u64,
     index: Index,
     tasks: Tasks,
     lanes: Lanes,
     effects: Effects,
-    /// The tasks as they were at some records, so that no question about earlier ones begins at the first.
+    /// Copies of the tasks at some records, so that a query about an earlier record need not start
+    /// at the first.
     kept: Kept,
-    /// Why there is more than could be read, if there is.
+    /// The error, if there are records that could not be read.
     unread: Option<LogError>,
 }
 
 impl RunIndex {
-    /// The run_index of a run in a log directory, which may be in use. Nothing is read yet.
+    /// Makes an index of a run in a log directory, which may be in use. Nothing is read yet.
     pub fn new(root: &Path, run: Uuid) -> RunIndex {
         let follower = Follower::new(root, run, Checker::new(Some(run)));
         let root = root.to_path_buf();
         RunIndex { root, run, follower, most_bytes: usize::MAX, known: Known::default() }
     }
 
-    /// It must not take more memory than this.
+    /// Limits the memory of the index, in bytes.
     #[must_use]
     pub fn most_bytes(self, most_bytes: usize) -> RunIndex {
         RunIndex { most_bytes, ..self }
     }
 
-    /// Reads what was written since. Damage ends it there, and is told with every answer.
+    /// Reads what was written since the last call. Damage ends the reading, and is reported with
+    /// every answer.
     pub fn extend(&mut self) -> Result<(), RunIndexError> {
         self.known.unread = None;
         loop {
@@ -136,7 +140,7 @@ impl RunIndex {
                 Ok(Some(record)) => self.known.add(&record),
                 Ok(None) => break,
                 Err(error @ (LogError::DamagedRun { .. } | LogError::Newer { .. })) => {
-                    // The line is read again the next time: the file may have been restored.
+                    // The line is read again next time, because the file may have been restored.
                     let checker = self.follower.checker().clone();
                     self.follower = Follower::new(&self.root, self.run, checker);
                     self.known.unread = Some(error);
@@ -144,7 +148,7 @@ impl RunIndex {
                 }
                 Err(error) => return Err(error.into()),
             }
-            // Looked at now and then: adding it up is not free.
+            // Checked only from time to time, because computing it takes time.
             if self.known.index.len().is_multiple_of(1 << 12) {
                 self.has_room()?;
             }
@@ -163,37 +167,38 @@ impl RunIndex {
         }
     }
 
-    /// The number of the last record.
+    /// Returns the number of the last record.
     pub fn last(&self) -> u64 {
         self.known.index.len()
     }
 
-    /// Whether it has this record of this generation, or a later generation. A log that cannot be read any further
-    /// has all that it will ever have.
+    /// Returns whether it has this record of this generation, or a later generation. If the log
+    /// cannot be read any further, it has everything there is.
     pub fn reaches(&self, generation: u32, seq: u64) -> bool {
         let known = &self.known;
         known.unread.is_some() || (known.generation, self.last()) >= (generation, seq)
     }
 
-    /// Whether every task is over.
+    /// Returns whether the run is finished.
     pub fn is_over(&self) -> bool {
         self.known.tasks.is_over()
     }
 
-    /// About how many bytes it takes.
+    /// Returns its approximate size in memory, in bytes.
     pub fn memory(&self) -> usize {
         let Known { index, lanes, effects, kept, .. } = &self.known;
         index.memory() + lanes.memory() + effects.memory() + kept.memory()
     }
 
-    /// Answers from what is known now. A generation that ended meanwhile is gone with its lines, so it is asked again about the next one.
+    /// Answers a query from the records known now. If the run has begun another generation
+    /// meanwhile, the lines of the old one are gone, and the query is repeated.
     fn answer<T>(
         &mut self,
         make: impl Fn(&Known, &Lines<'_>) -> Result<T, Moved>,
     ) -> Result<T, RunIndexError> {
         for _ in 0..TRIES {
             self.extend()?;
-            // The first line of a run that was just started may be on its way.
+            // The first line of a run that was just started may not be written yet.
             if self.last() == 0 && self.known.unread.is_none() {
                 return Err(LogError::UnknownRun(self.run).into());
             }
@@ -207,28 +212,28 @@ impl RunIndex {
         Err(LogError::UnknownRun(self.run).into())
     }
 
-    /// The tasks as they stand now, or as they stood at a record.
+    /// Returns the tasks in their current state, or in their state at a record.
     pub fn tasks(&mut self, at: Option<u64>) -> Result<TasksStanding, RunIndexError> {
         self.some_tasks(&TaskQuery { at, ..TaskQuery::default() })
     }
 
-    /// Some of the tasks: a part of very many, or those that changed.
+    /// Returns some of the tasks: a page, or those that changed.
     pub fn some_tasks(&mut self, query: &TaskQuery) -> Result<TasksStanding, RunIndexError> {
         let run = self.run;
         self.answer(|known, lines| known.tasks_at(run, query, lines))
     }
 
-    /// What tasks did, over time.
+    /// Returns the activity of tasks over time.
     pub fn timeline(&mut self, query: &TimelineQuery) -> Result<Timeline, RunIndexError> {
         self.answer(|known, _| Ok(known.timeline(query)))
     }
 
-    /// Effects with their attempts.
+    /// Returns effects with their attempts.
     pub fn effects(&mut self, query: &EffectQuery) -> Result<EffectPage, RunIndexError> {
         self.answer(|known, lines| known.effects.page(query, &known.index, lines))
     }
 
-    /// Records, as the log has them.
+    /// Returns records in the form of the log.
     pub fn records(&mut self, query: &RecordQuery) -> Result<RecordPage, RunIndexError> {
         self.answer(|known, lines| {
             let page = known.index.page(query, lines)?;
@@ -259,19 +264,20 @@ impl Known {
         self.kept.keep(line.seq, &self.tasks);
     }
 
-    /// A moment in microseconds since the first record.
+    /// Converts a timestamp to microseconds since the first record.
     fn moment(&self, ts: &str) -> u64 {
         let at = tiffany_log::Stamp::parse(ts).map(|stamp| stamp.unix_nanos() / 1000);
         at.map_or(self.last_at, |at| at.saturating_sub(self.zero))
     }
 }
 
-/// How many records are between two copies of the tasks, at first.
+/// The initial number of records between two copies of the tasks.
 const APART: u64 = 1 << 13;
-/// So many copies are kept: when there would be more, every second one goes, and they are made half as often.
+/// The maximum number of copies. When there would be more, every second one is dropped, and copies
+/// are made half as often.
 const COPIES: usize = 16;
 
-/// The tasks as they were at some records.
+/// Copies of the tasks at some records.
 #[derive(Clone)]
 struct Kept {
     copies: Vec<(u64, Tasks)>,
@@ -297,13 +303,14 @@ impl Kept {
         }
     }
 
-    /// The last one at a record or before it.
+    /// Returns the last copy at or before a record.
     fn before(&self, seq: u64) -> Option<&(u64, Tasks)> {
         let after = self.copies.partition_point(|(at, _)| *at <= seq);
         self.copies[..after].last()
     }
 
-    /// Each has its own map, and what changed in between: a task at most, for each record.
+    /// Returns the approximate size in bytes. Each copy has its own map, and the tasks that changed
+    /// since the last copy, at most one per record.
     fn memory(&self) -> usize {
         let tasks = |(_, tasks): &(u64, Tasks)| {
             let count = tasks.all.len();
@@ -313,5 +320,5 @@ impl Kept {
     }
 }
 
-/// About what a task takes, with what it waits for.
+/// The approximate size of a task with its waits, in bytes.
 const TASK_BYTES: usize = 400;

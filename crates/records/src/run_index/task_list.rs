@@ -1,4 +1,5 @@
-//! The tasks of a run where they stand, or stood at a record: for programs, with what each waits for and where its error came from.
+//! The tasks of a run now or at a record, for programs: each with what it waits for and the origin
+//! of its error.
 
 use std::borrow::Cow;
 
@@ -15,16 +16,17 @@ use crate::tasks::{Seen, TaskSeen, Tasks, error_text};
 use crate::wait_reason::{StepSeen, Target, Waiting};
 use tiffany_log::LogError;
 
-/// Which tasks are wanted. All that is asked for must be so.
+/// A query for tasks. All conditions must be met.
 #[derive(Clone, Debug, Default)]
 pub struct TaskQuery {
-    /// As they stood at this record; by default as they stand.
+    /// The record at which to show the tasks; by default, their current state.
     pub at: Option<u64>,
-    /// Only those that something changed about after this record. It is about now, and goes without `at`.
+    /// Only tasks that changed after this record. It applies to the current state, and can't be
+    /// combined with `at`.
     pub since: Option<u64>,
-    /// Only those with a higher number.
+    /// Only tasks with a higher number.
     pub after: Option<u64>,
-    /// So many at most; by default all.
+    /// The maximum number of tasks; by default, all.
     pub limit: Option<usize>,
 }
 
@@ -33,23 +35,24 @@ pub struct TaskQuery {
 pub struct TasksStanding {
     /// The record.
     pub at: u64,
-    /// Its moment, in microseconds since the first record; only told of the last one.
+    /// The time of that record, in microseconds since the first record; only meaningful for the
+    /// last one.
     pub now: u64,
-    /// The last record there is.
+    /// The number of the last record.
     pub last: u64,
-    /// RFC 3339; what all moments are counted from.
+    /// When the run started, as RFC 3339. All other times count from it.
     pub started: String,
-    /// Which generation of the run this is, from 1.
+    /// The generation of the run, from 1.
     pub generation: u32,
-    /// Whether every task was over.
+    /// Whether the run was finished.
     pub is_over: bool,
-    /// How many tasks there are, whether they are told or not.
+    /// The number of all tasks, whether they are in the list or not.
     pub total: u64,
-    /// In the order of their numbers.
+    /// The tasks in the order of their numbers.
     pub tasks: Vec<TaskStanding>,
-    /// Give it as `after` to have those that come next. `None`: there are no more.
+    /// The value of `after` for the next page; `None` if there are no more tasks.
     pub next: Option<u64>,
-    /// Why there is more than could be read, if there is.
+    /// The error, if there are records that could not be read.
     pub unread: Option<String>,
 }
 
@@ -58,84 +61,84 @@ pub struct TasksStanding {
 pub struct TaskStanding {
     /// Its number.
     pub tid: u64,
-    /// Who spawned it.
+    /// The task that spawned it; `None` for the root.
     pub parent: Option<u64>,
-    /// The name it was given.
+    /// Its name, if it has one.
     pub name: Option<String>,
-    /// One word: new, ready, waiting, completed, failed or cancelled.
+    /// Its state: new, ready, waiting, completed, failed or cancelled.
     pub state: &'static str,
-    /// When it began and ended, in microseconds since the first record.
+    /// When it began, in microseconds since the first record.
     pub begin: u64,
-    /// When it ended.
+    /// When it ended, in microseconds since the first record.
     pub end: Option<u64>,
-    /// The line that spawned it.
+    /// The source line that spawned it.
     pub spawned_at: Option<String>,
-    /// What it waits for.
+    /// The calls that it waits in.
     pub waits: Vec<WaitStanding>,
-    /// Why it failed, or was cancelled.
+    /// The error, if it failed or was cancelled.
     pub error: Option<ErrorStanding>,
-    /// Always `null`: how far a task is, events tell.
+    /// Always `null`: progress is reported by events.
     pub progress: Option<()>,
 }
 
 /// A call without an answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct WaitStanding {
-    /// Its record.
+    /// The record of the call.
     pub record: u64,
-    /// Its word in the log.
+    /// The tag of the call in the log.
     pub call: String,
     /// What it waits for: sleep, effect, join, promise, message, approval, lock, io or other.
     pub kind: &'static str,
-    /// The name of a step.
+    /// The name of the call, if it has one.
     pub name: Option<String>,
-    /// The call in words.
+    /// A description of the call.
     pub what: String,
-    /// Since when.
+    /// When it was made, in microseconds since the first record.
     pub since: u64,
-    /// The line.
+    /// The source line.
     pub at: String,
-    /// The tasks it waits for.
+    /// The tasks that it waits for.
     pub on: Vec<u64>,
-    /// Where a step stands.
+    /// The state of the step, if it is one.
     pub step: Option<StepStanding>,
-    /// Its task has done something since, and may have taken it back.
+    /// Whether its task has been active since, and so may not wait in it any longer.
     pub maybe_over: bool,
 }
 
-/// Where a step stands.
+/// The state of a step.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepStanding {
-    /// Of what kind it is.
+    /// Its kind.
     pub kind: String,
-    /// How many attempts have begun.
+    /// The number of attempts that have begun.
     pub attempt: u64,
-    /// One word: queued, running, retrying or refused.
+    /// The state: queued, running, retrying or refused.
     pub state: &'static str,
-    /// When the next attempt is, RFC 3339.
+    /// When the next attempt is due, as RFC 3339.
     pub retry_at: Option<String>,
 }
 
-/// Why a task ended.
+/// The error with which a task ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorStanding {
     /// The stable code.
     pub code: Cow<'static, str>,
-    /// What happened.
+    /// The message.
     pub message: String,
-    /// All of it in words: where it came from, and through which tasks.
+    /// The complete text: the message, its origin, and the tasks that it passed through.
     pub text: String,
     /// The task it came from.
     pub origin: Option<u64>,
-    /// The tasks it went through, in order.
+    /// The tasks that it passed through, in order.
     pub hops: Vec<u64>,
-    /// The line of the call that failed.
+    /// The source line of the call that failed.
     pub at: Option<String>,
-    /// What it is in the language of the program.
+    /// The error in the form of the program's language.
     pub detail: Option<String>,
-    /// The line of the program's own code where it was raised, if that is known.
+    /// The source line of the program's own code where it was raised, if known.
     pub raised_at: Option<String>,
-    /// The way there as that language shows it, the innermost last.
+    /// The stack trace in the form of that language, the innermost call last.
     pub trace: Vec<String>,
 }
 
@@ -248,7 +251,7 @@ impl StepStanding {
 }
 
 impl ErrorStanding {
-    /// An error as the log has it.
+    /// Converts an error from the log.
     pub(crate) fn of(error: Value, lines: &Lines<'_>) -> ErrorStanding {
         let error = &shown_error(error, |hash| lines.blob(hash));
         match serde_json::from_value::<TaskError>(error.clone()) {
@@ -263,7 +266,7 @@ impl ErrorStanding {
                 raised_at: error.trace().map(|trace| trace.at.to_string()),
                 trace: error.trace().map_or_else(Vec::new, |trace| trace.lines.clone()),
             },
-            // A code alone, or an error of a version that this one does not know.
+            // A code alone, or an error of an unknown version.
             Err(_) => ErrorStanding {
                 code: error.as_str().unwrap_or("TFY0001").to_owned().into(),
                 message: error["message"].as_str().map_or_else(|| error_text(error), str::to_owned),

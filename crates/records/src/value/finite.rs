@@ -1,5 +1,5 @@
-//! Looks for numbers that JSON does not have: infinite ones, and those that are none. `serde_json` writes them as `null`,
-//! which would come back as something else.
+//! Finds numbers that JSON does not have: infinities and NaN. `serde_json` writes them as `null`,
+//! which would be read back as something else.
 
 use std::fmt::{self, Display};
 
@@ -9,7 +9,7 @@ use serde::ser::{
     SerializeTupleStruct, SerializeTupleVariant,
 };
 
-/// Goes through a value and writes nothing; an error where a number is not finite.
+/// A serializer that writes nothing, and fails if a number is not finite.
 pub(super) struct Finite;
 
 #[derive(Debug)]
@@ -184,7 +184,7 @@ impl SerializeMap for Finite {
     type Ok = ();
     type Error = NotFinite;
 
-    // A key becomes a text, which shows what it is.
+    // A key becomes a text, which shows such a number.
     fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> Done {
         Ok(())
     }

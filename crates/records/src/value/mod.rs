@@ -1,4 +1,4 @@
-//! Values as they pass between a durable run and the world: JSON text.
+//! Values as JSON text, the form in which they pass between a durable run and the outside world.
 
 mod finite;
 pub mod plain;
@@ -15,40 +15,41 @@ use self::finite::Finite;
 use self::plain::{protect, unmark};
 use tiffany_log::{BLOB_LIMIT, BlobHash};
 
-/// A value as JSON text, which is what the log has of it. The hash of a large one may be known: it is made where the
-/// value is, and not by the loop.
+/// A value as JSON text in the form of the log. The hash of a large value may be known, if it was
+/// computed by the thread that made the value instead of by the loop.
 #[derive(Clone)]
 pub struct Json(pub Arc<str>, pub Option<BlobHash>);
 
 impl Json {
-    /// A value whose text this is.
+    /// Makes a value from its text.
     pub fn new(text: impl Into<Arc<str>>) -> Json {
         Json(text.into(), None)
     }
 
-    /// The same on another thread than the loop's, which has the time to look at it.
+    /// Makes a value on another thread than the loop's, which has the time to compute its hash.
     pub fn made_elsewhere(text: String) -> Json {
         let hash = (text.len() > BLOB_LIMIT).then(|| BlobHash::of(text.as_bytes()));
         Json(text.into(), hash)
     }
 }
 
-/// A value as JSON that [`decode`] reads; if it cannot be, the error names the place inside the value.
+/// Encodes a value as JSON for [`decode`]. If that is not possible, the error names the place
+/// inside the value.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
     serialize(value).map(protect)
 }
 
-/// A value as the JSON that serde makes of it.
+/// Converts a value to the JSON that serde makes of it.
 pub fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
     let unwritable = |path: String, why: &dyn std::fmt::Display| {
-        let message = format!("a value cannot be written down at `{path}`: {why}");
+        let message = format!("a value cannot be recorded, at `{path}`: {why}");
         TaskError::new(ErrorKind::Unserializable, message)
     };
     let mut bytes = Vec::new();
     let mut writer = serde_json::Serializer::new(&mut bytes);
     serde_path_to_error::serialize(value, &mut writer)
         .map_err(|error| unwritable(error.path().to_string(), error.inner()))?;
-    // A number that JSON does not have stands as `null` there.
+    // A number that JSON does not have becomes `null`.
     if memchr::memmem::find(&bytes, b"null").is_some() {
         serde_path_to_error::serialize(value, Finite)
             .map_err(|error| unwritable(error.path().to_string(), error.inner()))?;
@@ -56,32 +57,32 @@ pub fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> 
     Ok(String::from_utf8(bytes).expect("JSON is UTF-8"))
 }
 
-/// JSON of the log as a value; if it is of another form, the error names the place inside the text.
+/// Decodes JSON from the log. If it has another form, the error names the place inside the text.
 pub fn decode<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
     deserialize(unmark(json))
 }
 
-/// The same of JSON that is as serde makes it.
+/// Reads a value from the JSON that serde makes of it.
 pub fn deserialize<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
     let unreadable = |path: &str, why: &serde_json::Error| {
         let wanted = std::any::type_name::<T>();
-        let message = format!("what was written down is no {wanted} at `{path}`: {why}");
+        let message = format!("the recorded value is not of type `{wanted}` at `{path}`: {why}");
         TaskError::new(ErrorKind::Unreadable, message)
     };
     let mut reader = serde_json::Deserializer::from_str(json);
     let value = serde_path_to_error::deserialize(&mut reader)
         .map_err(|error| unreadable(&error.path().to_string(), error.inner()))?;
-    // Nothing may come after it.
+    // Nothing may follow the value.
     reader.end().map_err(|error| unreadable(".", &error))?;
     Ok(value)
 }
 
-/// A value in a request from outside, which is plain JSON.
+/// Makes a value for a request from outside, which is plain JSON.
 pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
     serialize(value).and_then(raw_text)
 }
 
-/// A value of the program's own, as the log has it.
+/// Makes a value of the program in the form of the log.
 pub fn own(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
     encode(value).and_then(raw_text)
 }
@@ -91,12 +92,12 @@ fn raw_text(json: String) -> Result<Box<RawValue>, TaskError> {
         .map_err(|error| TaskError::new(ErrorKind::Unserializable, error.to_string()))
 }
 
-/// Whether two texts are the same value: a map has no order.
+/// Returns whether two texts represent the same value. The order of members has no meaning.
 pub fn is_same(one: &str, other: &str) -> bool {
     one == other || same_within(one, other, DEPTH)
 }
 
-/// So deep maps and lists are looked at whose texts differ.
+/// The depth up to which arrays and objects with different texts are compared.
 const DEPTH: usize = 128;
 
 fn same_within(one: &str, other: &str, depth: usize) -> bool {
@@ -105,7 +106,7 @@ fn same_within(one: &str, other: &str, depth: usize) -> bool {
     }
     let same =
         |(one, other): (&RawValue, &RawValue)| same_within(one.get(), other.get(), depth - 1);
-    // A whole number of any length is the same only as the same digits.
+    // Integers of any length are compared digit by digit.
     let is_whole = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     let (one, other) = (one.trim(), other.trim());
     match one.as_bytes().first() {
@@ -124,14 +125,14 @@ fn same_within(one: &str, other: &str, depth: usize) -> bool {
     }
 }
 
-/// A hash that is the same for all texts of one value.
+/// Computes a hash that is the same for all texts of one value.
 pub fn hash_of(json: &str) -> BlobHash {
     let mut text = String::with_capacity(json.len());
     push_in_order(&mut text, json, DEPTH);
     BlobHash::of(text.as_bytes())
 }
 
-/// Writes a value in the one form that all its texts have in common.
+/// Writes a value in a canonical form.
 fn push_in_order(text: &mut String, json: &str, depth: usize) {
     let json = json.trim();
     let is_whole = json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
@@ -176,7 +177,7 @@ mod tests {
     use super::{hash_of, is_same};
 
     #[test]
-    fn a_map_has_no_order_and_a_whole_number_all_of_its_digits() {
+    fn objects_are_equal_in_any_order_and_integers_by_all_digits() {
         let rows = [
             (r#"{"a":1,"b":[2,"x"]}"#, r#"{ "b": [2, "\u0078"], "a": 1 }"#, true),
             (r#"{"a":1}"#, r#"{"a":1,"b":2}"#, false),
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_the_same_only_as_the_same_text() {
+    fn values_nested_too_deep_are_equal_only_as_texts() {
         let nested = |space: &str| format!("{}1{space}{}", "[".repeat(10_000), "]".repeat(10_000));
         assert!(is_same(&nested(""), &nested("")));
         assert!(!is_same(&nested(""), &nested(" ")));

@@ -1,5 +1,6 @@
-//! Values from outside the program: what HTTP clients, the command line and other processes send. They are plain JSON. A value is checked before its sender is told
-//! that it was taken, and one that the codec of a language could take for its own is marked. Knows nothing of requests.
+//! Values from outside the program: from HTTP clients, the command line and other processes. They
+//! are plain JSON. A value is checked before it is accepted, and marked if the codec of a language
+//! could mistake it for its own encoding. This module knows nothing of requests.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,13 +12,14 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use crate::json::compact;
 
-/// The number of levels that a value from outside may have. Both languages read it then, whatever it is wrapped in.
+/// The maximum depth of a value from outside. With it, both languages can read the value however it
+/// is wrapped.
 const MAX_LEVELS: usize = 100;
 
-/// What stands before a value in which nothing is a tag; `}` stands behind it.
+/// The text before a value that contains no tags; `}` follows the value.
 const MARK: &str = "{\"$plain\":";
 
-/// A value from outside as the log has it. An error if a program could not read it.
+/// Converts a value from outside to the form of the log. Fails if a program could not read it.
 pub fn accept(json: &RawValue) -> Result<Box<RawValue>, TaskError> {
     let has_dollar = check(json)?;
     let text = compact(json.get());
@@ -25,12 +27,14 @@ pub fn accept(json: &RawValue) -> Result<Box<RawValue>, TaskError> {
     RawValue::from_string(text).map_err(|error| refused(&error))
 }
 
-/// A value that a codec made, as it is, where nobody has that codec. An error if no program could read it.
+/// Accepts an encoded value unchanged, where the codec is not available. Fails if no program could
+/// read it.
 pub fn check_readable(json: Box<RawValue>) -> Result<Box<RawValue>, TaskError> {
     check(&json).map(|_| json)
 }
 
-/// Whether something in a value could be taken for a tag. An error if no program could read it.
+/// Returns whether something in a value could be mistaken for a tag. Fails if no program could read
+/// the value.
 fn check(json: &RawValue) -> Result<bool, TaskError> {
     let mut has_dollar = false;
     let mut reader = serde_json::Deserializer::from_str(json.get());
@@ -48,25 +52,26 @@ fn mark(json: &str) -> String {
     format!("{MARK}{json}}}")
 }
 
-/// The value inside the mark, if there is one.
+/// Returns the value inside the mark, if there is a mark.
 pub fn marked(json: &str) -> Option<&str> {
     json.strip_prefix(MARK)?.strip_suffix('}')
 }
 
-/// The value without the mark.
+/// Returns the value without the mark.
 pub fn unmark(json: &str) -> &str {
     marked(json).unwrap_or(json)
 }
 
-/// A value of a Rust program: one that looks as if it were marked is marked.
+/// Marks the value of a Rust program if it looks like a marked one.
 pub fn protect(json: String) -> String {
     if json.starts_with(MARK) { mark(&json) } else { json }
 }
 
-/// Reads a value to its end and keeps nothing of it. serde_json itself refuses numbers beyond those of `f64` and lone surrogates.
+/// Reads a value to its end without keeping it. serde_json itself refuses numbers outside the range
+/// of `f64` and lone surrogates.
 struct Level<'a> {
     left: usize,
-    /// Whether the name of a member begins with `$`, as those of tags do.
+    /// Set if the name of a member begins with `$`, as tags do.
     has_dollar: &'a mut bool,
 }
 
@@ -140,7 +145,7 @@ impl<'de> Visitor<'de> for Level<'_> {
 }
 
 impl Level<'_> {
-    /// The same level for the next part.
+    /// Returns the same level for the next part.
     fn again(&mut self) -> Level<'_> {
         Level { left: self.left, has_dollar: self.has_dollar }
     }
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_kept_as_it_is_unless_it_has_a_name_of_a_tag() {
+    fn a_value_is_unchanged_unless_it_contains_the_name_of_a_tag() {
         for (json, expected) in [
             ("[1, {\"a\": \"b c\"}]", "[1,{\"a\":\"b c\"}]"),
             ("123456789012345678901234567890", "123456789012345678901234567890"),
@@ -195,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_rust_that_looks_marked_is_read_as_it_was_written() {
+    fn a_rust_value_that_looks_marked_round_trips() {
         for value in [
             serde_json::json!({ "$plain": 1 }),
             serde_json::json!({ "$plain": { "$plain": null } }),

@@ -62,7 +62,7 @@ pub fn is_live(runtime: &Runtime, run: Uuid) -> bool {
     runtime.is_live(run)
 }
 
-/// The same control, for values that the codec of the language made.
+/// Returns the control for values that the codec of the language encoded.
 pub fn encoded(control: Control) -> Control {
     control.encoded()
 }

@@ -57,7 +57,7 @@ pub fn approve(question: impl Into<String>) -> Approve {
 }
 
 /// A question that is about to be asked.
-#[must_use = "nobody is asked until this is awaited: add `.await`"]
+#[must_use = "no person is asked until this is awaited: add `.await`"]
 pub struct Approve {
     question: Question,
     payload: Option<Result<String, TaskError>>,

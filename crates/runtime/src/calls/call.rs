@@ -414,7 +414,7 @@ impl<R: Clone + 'static> Decode<Option<R>> for Optional {
 /// The error for a reply of the wrong kind, which only a handler can give.
 #[cold]
 pub(crate) fn unexpected<R>(wanted: &str) -> Result<R, TaskError> {
-    let message = format!("the answer to this call is no {wanted}; look at the handlers");
+    let message = format!("the answer to this call is not a {wanted}; check the handlers");
     Err(TaskError::new(ErrorKind::WrongType, message))
 }
 

@@ -120,7 +120,7 @@ pub trait DurableAgent: Serialize + DeserializeOwned + 'static {
 /// The handle of a task that is a [`DurableAgent`], for the state of another one.
 ///
 /// It can be serialized and deserialized only as part of such a state.
-#[must_use = "dropping a task's handle lets it run on by itself; say so with `drop`"]
+#[must_use = "dropping a task's handle detaches the task; call `drop` to do so explicitly"]
 pub struct DurableTask<T> {
     at: TaskRef,
     value: PhantomData<fn() -> T>,

@@ -74,7 +74,7 @@ impl<T> FromReply for DurablePromise<T> {
                     true => Ok(promise),
                     false => Err(TaskError::new(
                         ErrorKind::NotDurable,
-                        "a durable promise was asked for in a run that is not; use `tiffany::external_promise`",
+                        "a durable promise was created in a run that is not durable; use `tiffany::external_promise`",
                     )),
                 }
             }

@@ -41,7 +41,7 @@ impl Finish {
 impl Drop for Finish {
     fn drop(&mut self) {
         if let Some(inbox) = self.inbox.take() {
-            let error = TaskError::new(ErrorKind::Host, "the work was given up before its end");
+            let error = TaskError::new(ErrorKind::Host, "the work was abandoned before its end");
             inbox.send(LoopMessage::Done(self.call, Box::new(move || Err(error))));
         }
     }

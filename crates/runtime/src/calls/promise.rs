@@ -268,7 +268,7 @@ impl<T> FromReply for ExternalPromise<T> {
         let host = context::with(|context| context.host());
         match (reply, host) {
             (Reply::External(_), _) if context::current().port.is_durable() => {
-                let message = "the value of this promise cannot be written down; \
+                let message = "the value of this promise cannot be recorded; \
                                use `tiffany::durable::external_promise`";
                 Err(TaskError::new(ErrorKind::NotDurable, message))
             }

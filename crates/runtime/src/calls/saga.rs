@@ -224,7 +224,7 @@ impl<T: Clone + DeserializeOwned + 'static> IntoFuture for SagaStep<T> {
         Box::pin(async move {
             // The step is in doubt until its result arrives, because this future may be dropped
             // before.
-            let cut_off = "it was cancelled while it was under way";
+            let cut_off = "it was cancelled while it was running";
             let how = match in_doubt {
                 Some(undo) => How::Undo(undo),
                 None => How::Doubt(TaskError::new(ErrorKind::InDoubt, cut_off)),

@@ -99,7 +99,7 @@ pub fn sleep_secs(seconds: f64) -> Call<()> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) => sleep(duration),
         Err(why) => {
-            let message = format!("{seconds} seconds is no duration: {why}");
+            let message = format!("{seconds} seconds is not a duration: {why}");
             Call::bad(CallKind::Sleep, TaskError::new(ErrorKind::BadDuration, message))
         }
     }
@@ -244,7 +244,7 @@ impl<T> Spawn<T> {
         self
     }
 
-    /// The call with its error (because of a limit, for example) as a result.
+    /// Returns the call's error (when a limit is exceeded, for example) as a `Result`.
     pub fn checked(self) -> TrySpawn<T> {
         TrySpawn(self)
     }

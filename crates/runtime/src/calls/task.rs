@@ -22,7 +22,7 @@ use crate::calls::promise::Future;
 /// Awaiting it returns the value, or the error that the task ended with. If the value can be
 /// cloned, it can be awaited by reference, and repeatedly. Dropping it detaches the task, which
 /// keeps running.
-#[must_use = "dropping a task's handle lets it run on by itself; say so with `drop`"]
+#[must_use = "dropping a task's handle detaches the task; call `drop` to do so explicitly"]
 pub struct Task<T> {
     at: TaskRef,
     value: PhantomData<Rc<T>>,

@@ -1,36 +1,37 @@
-//! The hook for an audit: it sees what is asked through the socket and changes something, before and after it is
-//! done. It knows nothing of what is done with that.
+//! The hook for an audit: it is called before and after each change that is requested through the socket. It knows
+//! nothing about what the audit does with the calls.
 
 use tiffany_kernel::TaskError;
 
 use tiffany_records::request::{Answer, Outcome, Request, user_name};
 
-/// Sees everything that is asked through the socket and changes something: see [`Builder::audit_hook`](crate::runtime::builder::Builder::audit_hook).
+/// Is called for every change that is requested through the socket: see
+/// [`Builder::audit_hook`](crate::runtime::builder::Builder::audit_hook).
 pub trait AuditHook: Send + Sync {
-    /// Something is about to be changed. It is done once this returns, and not at all after an error. What is
-    /// returned is called with the outcome, before the answer is given.
+    /// Called before a change. The change is made after this returns, and not at all if it returns an error. The
+    /// returned function is called with the outcome, before the client gets the answer.
     fn begins(&self, change: &Change) -> Result<Finish, TaskError>;
 }
 
 /// Takes the outcome of a change: `None`, or why it was refused; of several runs, why the first was refused. An
-/// error says that the change was made and could not be noted; it reaches whoever asked as a warning.
+/// error says that the change was made and could not be noted; the client gets it as a warning.
 pub type Finish = Box<dyn FnOnce(Option<&TaskError>) -> Result<(), TaskError> + Send>;
 
-/// Something that was asked and changes something.
+/// A change that was requested.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Change {
-    /// The number of the user who asked, as the system says.
+    /// The number of the user who requested it, as the system reports it.
     pub uid: u32,
-    /// What that user is called on this machine; the number, if that is not known.
+    /// The name of that user on this machine; the number, if the name is not known.
     pub user: String,
-    /// What was asked for, in a word.
+    /// The kind of change, in a word.
     pub did: &'static str,
-    /// What it is done to: a run, a promise, a step, an approval.
+    /// The target of the change: a run, a promise, a step, an approval.
     pub to: Option<String>,
 }
 
-/// Tells the audit hook that this is about to be done. `None`: nothing is changed by it, or nobody wants to know.
+/// Calls the audit hook before a request is carried out. `None`: the request changes nothing, or there is no hook.
 pub(crate) fn begin(
     audit_hook: Option<&dyn AuditHook>,
     uid: u32,
@@ -40,7 +41,7 @@ pub(crate) fn begin(
     audit_hook.begins(&Change { uid, user: user_name(uid), did, to }).map(Some)
 }
 
-/// Tells the audit hook the outcome. Its error is a warning beside the answer.
+/// Passes the outcome to the audit hook. An error of the hook becomes a warning beside the answer.
 pub(crate) fn finish(finish: Option<Finish>, answer: Outcome) -> Outcome {
     let Some(finish) = finish else { return answer };
     let refused = match &answer {

@@ -145,7 +145,7 @@ enum Source {
     Other(Box<dyn EventSource>),
 }
 
-/// What came of waiting for the next event.
+/// The result of waiting for the next event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// This was told.

@@ -70,43 +70,45 @@ pub use tiffany_records::request::{
 pub use tiffany_records::request::{OpenApproval, Ruling, user_name};
 use tiffany_records::value::{deserialize, raw};
 
-/// How long an answer is waited for.
+/// How long to wait for an answer of the loop.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a client waits for it. The process that is asked waits for its loop and then says why nothing comes, which
-/// it can't do if it is stopped.
+/// How long a client waits for an answer. The other process waits for its loop, and then reports
+/// why there is no answer, which it can't do if it is stopped.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(33);
 
-/// Asks the runtime that has a log, or writes to the log itself where none has it.
+/// Sends requests to the runtime that owns a log, or writes to the log itself if no process owns
+/// it.
 ///
-/// Every method comes back when what it did is safe in the log.
+/// Every method returns when its change is durable in the log.
 pub struct Control {
     way: Way,
     on_warning: fn(&str),
     values: Values,
 }
 
-/// What the values are that requests carry.
+/// The form of the values in requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Values {
     /// Plain JSON.
     Plain,
-    /// Texts that the codec of a language made.
+    /// Texts that the codec of a language wrote.
     Encoded,
 }
 
 enum Way {
-    /// A runtime of this process, with what its runs are doing where that may be watched.
+    /// A runtime of this process, with its events if they may be watched.
     Here(Arc<Inbox>, Option<Hub>),
     Socket(Client),
-    /// Another way to the process that has it.
+    /// Another way to the process that owns the directory.
     Other(Box<dyn Transport>),
-    /// Nobody has the directory, so this has.
+    /// No other process owns the directory, so this one does.
     Offline(Box<Offline>),
 }
 
 impl Control {
-    /// The log in a directory: by the process that has it, or, where none has, by taking it for as long as this lives. Then runs are written to on the
-    /// level of their records, and take notice when they are brought back.
+    /// Opens the log in a directory: through the process that owns it or, if there is none, by
+    /// locking the directory until this is dropped. Changes are then written to the logs of the
+    /// runs, which receive them when they are resumed.
     pub fn open(dir: &Path) -> Result<Control, TaskError> {
         not_on_the_loop()?;
         let begun = Instant::now();
@@ -125,7 +127,9 @@ impl Control {
         }
     }
 
-    /// What this changes on a log that no process has is seen by somebody, as the process sees it that has one: see [`Builder::audit_hook`](crate::runtime::builder::Builder::audit_hook).
+    /// Calls an audit hook for the changes that this makes to a log that no process owns, as an
+    /// owning process does: see
+    /// [`Builder::audit_hook`](crate::runtime::builder::Builder::audit_hook).
     pub fn audited_by(mut self, audit_hook: Arc<dyn AuditHook>) -> Control {
         if let Way::Offline(offline) = &mut self.way {
             offline.audit_hook = Some(audit_hook);
@@ -133,13 +137,14 @@ impl Control {
         self
     }
 
-    /// The process that has the log in a directory, if one has it and listens. The log itself is not touched.
+    /// Connects to the process that owns the log in a directory, if there is one and it listens.
+    /// The log itself is not touched.
     pub fn connect(dir: &Path) -> Result<Option<Control>, TaskError> {
         Control::connect_within(dir, CLIENT_TIMEOUT)
     }
 
-    /// The same; each answer is waited for so long at most. A process that is stopped, or whose loop is kept by a
-    /// task, does not answer.
+    /// Connects as [`connect`](Control::connect) does, and waits for each answer no longer than
+    /// `patience`. A process that is stopped, or whose loop is kept by a task, does not answer.
     pub fn connect_within(dir: &Path, patience: Duration) -> Result<Option<Control>, TaskError> {
         Ok(Client::connect(dir, patience)?.map(|client| Control::by(Way::Socket(client))))
     }
@@ -154,14 +159,15 @@ impl Control {
         Control { way, on_warning, values: Values::Plain }
     }
 
-    /// Calls this with warnings about changes that were made (that an audit could not be completed, say) and about
-    /// damage that was found in a log that no process has. Without it, warnings are logged.
+    /// Calls a function with warnings about changes that were made (an audit that could not be
+    /// completed, for example) and about damage that was found in a log that no process owns.
+    /// Without it, warnings are logged.
     pub fn on_warning(self, on_warning: fn(&str)) -> Control {
         Control { on_warning, ..self }
     }
 
-    /// Calls this with the directory if the process that has the log takes longer than two seconds to answer. The
-    /// answer is waited for all the same.
+    /// Calls a function with the directory if the process that owns the log takes longer than two
+    /// seconds to answer. The answer is still waited for.
     pub fn on_silence(mut self, on_silence: fn(&Path)) -> Control {
         if let Way::Socket(client) = &mut self.way {
             client.on_silence = Some(on_silence);
@@ -174,18 +180,18 @@ impl Control {
         Control::by(Way::Here(inbox, None))
     }
 
-    /// The same with what its runs are doing.
+    /// The runtime of this process with this inbox and its events.
     pub(crate) fn with_hub(inbox: Arc<Inbox>, hub: Hub) -> Control {
         Control::by(Way::Here(inbox, Some(hub)))
     }
 
-    /// The same for values that the codec of a language made.
+    /// Sends values in the form that the codec of a language writes.
     pub(crate) fn encoded(self) -> Control {
         Control { values: Values::Encoded, ..self }
     }
 
-    /// What the runs of the runtime are doing, from now on or from those events on that it still knows. Events are of a process: where none has the log,
-    /// that is an error.
+    /// Subscribes to the events of the runtime, from now on or from an event that is still kept.
+    /// Events belong to a process: if no process owns the log, this is an error.
     ///
     /// ```
     /// use std::time::Duration;
@@ -221,12 +227,12 @@ impl Control {
         }
     }
 
-    /// Whether no process has the log, so that what is done here waits until its runs are brought back.
+    /// Whether no other process owns the log, so that changes wait until the runs are resumed.
     pub fn is_offline(&self) -> bool {
         matches!(self.way, Way::Offline(_))
     }
 
-    /// The number of the process that has the log, as the system says, if it is another one that is asked.
+    /// The id of the process that owns the log, as the system reports it, if it is another process.
     pub fn peer(&self) -> Option<u32> {
         match &self.way {
             Way::Socket(client) => client.peer(),
@@ -235,7 +241,7 @@ impl Control {
         }
     }
 
-    /// How the runtime stands.
+    /// Returns the status of the runtime.
     pub fn status(&mut self) -> Result<Status, TaskError> {
         match self.ask(Request::Status)? {
             Answer::Status(status) => Ok(status),
@@ -243,7 +249,8 @@ impl Control {
         }
     }
 
-    /// Starts a durable run, as [`Runtime::submit`](crate::runtime::Runtime::submit) does, and gives its identity.
+    /// Starts a durable run, as [`Runtime::submit`](crate::runtime::Runtime::submit) does, and
+    /// returns its UUID.
     pub fn submit(
         &mut self,
         function: &str,
@@ -277,7 +284,7 @@ impl Control {
         self.settled(None, promise, Ok(raw(value)?))
     }
 
-    /// The same for a promise that a fork has in common with its parent: it is the fork's if the fork is named.
+    /// Settles a promise that a fork has in common with its parent, for the run that is named.
     pub fn settle_in(
         &mut self,
         run: Uuid,
@@ -287,7 +294,7 @@ impl Control {
         self.settled(Some(run), promise, Ok(raw(value)?))
     }
 
-    /// Fails an external promise of a run: who waits for it is given an error with this message.
+    /// Fails an external promise of a run: tasks that wait for it get an error with this message.
     pub fn fail(
         &mut self,
         promise: Uuid,
@@ -296,7 +303,7 @@ impl Control {
         self.settled(None, promise, Err(TaskError::failed(message)))
     }
 
-    /// The same for a promise that a fork has in common with its parent: it is the fork's if the fork is named.
+    /// Fails a promise that a fork has in common with its parent, for the run that is named.
     pub fn fail_in(
         &mut self,
         run: Uuid,
@@ -306,13 +313,14 @@ impl Control {
         self.settled(Some(run), promise, Err(TaskError::failed(message)))
     }
 
-    /// Forks a run at a record, as [`Runtime::fork`](crate::runtime::Runtime::fork) does, and gives the fork's identity. Where no process has the log, the fork is
-    /// written there, and goes on when its directory is opened.
+    /// Forks a run at a record, as [`Runtime::fork`](crate::runtime::Runtime::fork) does, and
+    /// returns the fork's UUID. If no process owns the log, the fork is written there, and runs
+    /// when a process opens the directory.
     pub fn fork(&mut self, run: Uuid, at: u64, fork: Fork) -> Result<Uuid, TaskError> {
         self.fork_named(run, at, fork).map(|(fork, _)| fork)
     }
 
-    /// The same, with the id that the fork has.
+    /// Forks a run, and returns the fork's UUID and id.
     pub(crate) fn fork_named(
         &mut self,
         run: Uuid,
@@ -325,7 +333,8 @@ impl Control {
         }
     }
 
-    /// Lets a fork do effects of these names, `*` for all, as [`Runtime::allow`](crate::runtime::Runtime::allow) does.
+    /// Allows a fork to do the steps with these names, `*` for all, as
+    /// [`Runtime::allow`](crate::runtime::Runtime::allow) does.
     pub fn allow(
         &mut self,
         fork: Uuid,
@@ -352,19 +361,20 @@ impl Control {
         self.ask(Request::Cancel { run }).map(drop)
     }
 
-    /// Holds a run: it gets no turns until it is released. Steps that are under way come to their end.
+    /// Holds a run: it gets no turns until it is released. Running steps finish.
     pub fn hold(&mut self, run: Uuid, by: &str, why: Option<&str>) -> Result<(), TaskError> {
         let (by, why) = (by.to_owned(), why.map(str::to_owned));
         self.ask(Request::Hold { run, by, why }).map(drop)
     }
 
-    /// Lets a run continue that a person or a limit holds.
+    /// Releases a run that a person or a limit holds, so that it continues.
     pub fn release(&mut self, run: Uuid, by: &str, why: Option<&str>) -> Result<(), TaskError> {
         let (by, why) = (by.to_owned(), why.map(str::to_owned));
         self.ask(Request::Release { run, by, why }).map(drop)
     }
 
-    /// Asks a run, which answers by [`on_question`](crate::calls::question::on_question).
+    /// Asks a run a question, which it answers with
+    /// [`on_question`](crate::calls::question::on_question).
     pub fn question<A: DeserializeOwned>(
         &mut self,
         run: Uuid,
@@ -378,7 +388,8 @@ impl Control {
         }
     }
 
-    /// What the runtime has counted and measured so far, as [`RuntimeHandle::metrics`](crate::handle::RuntimeHandle::metrics) tells.
+    /// Returns the metrics of the runtime, as
+    /// [`RuntimeHandle::metrics`](crate::handle::RuntimeHandle::metrics) does.
     pub fn metrics(&mut self) -> Result<Snapshot, TaskError> {
         match self.ask(Request::Metrics)? {
             Answer::Metrics(metrics) => Ok(metrics),
@@ -386,7 +397,8 @@ impl Control {
         }
     }
 
-    /// The last turns that took so long that nothing else went on, the oldest first. It is answered while one of them does, too.
+    /// Returns the last turns that took so long that no other task could run, oldest first. The
+    /// answer comes even during such a turn.
     pub fn long_turns(&mut self) -> Result<Vec<LongTurn>, TaskError> {
         match self.ask(Request::LongTurns)? {
             Answer::LongTurns(turns) => Ok(turns),
@@ -394,7 +406,7 @@ impl Control {
         }
     }
 
-    /// The steps that are in doubt.
+    /// Returns the steps in doubt.
     pub fn doubts(&mut self) -> Result<Vec<Doubt>, TaskError> {
         match self.ask(Request::Doubts)? {
             Answer::Doubts(doubts) => Ok(doubts),
@@ -402,12 +414,13 @@ impl Control {
         }
     }
 
-    /// Decides on a step in doubt, by its key.
+    /// Decides the outcome of a step in doubt, by its key.
     pub fn decide(&mut self, key: &str, decision: Decision) -> Result<(), TaskError> {
         self.ask(Request::Decide { key: key.into(), decision }).map(drop)
     }
 
-    /// The questions that wait for a person, of all runs. They are asked by [`approve`](crate::calls::approve::approve).
+    /// Returns the questions of all runs that wait for a person. Runs ask them with
+    /// [`approve`](crate::calls::approve::approve).
     pub fn approvals(&mut self) -> Result<Vec<OpenApproval>, TaskError> {
         match self.ask(Request::Approvals)? {
             Answer::Approvals(approvals) => Ok(approvals),
@@ -415,8 +428,9 @@ impl Control {
         }
     }
 
-    /// Decides such a question, by its id, and gives what is recorded. The first answer holds; who comes later is given the error
-    /// [`ApprovalDecided`](ErrorKind::ApprovalDecided) or [`NoSuchApproval`](ErrorKind::NoSuchApproval).
+    /// Decides such a question, by its id, and returns the decision as it is recorded. The first
+    /// answer counts; later callers get the error [`ApprovalDecided`](ErrorKind::ApprovalDecided)
+    /// or [`NoSuchApproval`](ErrorKind::NoSuchApproval).
     pub fn resolve(&mut self, approval: &str, ruling: Ruling) -> Result<Approval, TaskError> {
         match self.ask(Request::Resolve { approval: approval.into(), ruling })? {
             Answer::Approval(approval) => Ok(approval),
@@ -424,7 +438,7 @@ impl Control {
         }
     }
 
-    /// Removes a run that is over, as [`Runtime::remove`](crate::runtime::Runtime::remove) does.
+    /// Removes a finished run, as [`Runtime::remove`](crate::runtime::Runtime::remove) does.
     pub fn remove(&mut self, run: Uuid) -> Result<(), TaskError> {
         match self.ask(Request::Remove { runs: vec![run] })? {
             Answer::Each(each) => each.into_iter().next().unwrap_or(Ok(())),
@@ -432,7 +446,7 @@ impl Control {
         }
     }
 
-    /// The runs there are, as many as a page has.
+    /// Returns a page of the runs.
     pub fn runs(&mut self, query: &RunQuery) -> Result<RunPage, TaskError> {
         match self.ask(Request::Runs(query.clone()))? {
             Answer::Runs(page) => Ok(page),
@@ -440,7 +454,7 @@ impl Control {
         }
     }
 
-    /// One run with its tasks, or with its value if it is over.
+    /// Returns one run with its tasks, or with its value if it is finished.
     pub fn show(&mut self, run: Uuid) -> Result<RunDetail, TaskError> {
         match self.ask(Request::Show { run })? {
             Answer::Shown(detail) => Ok(*detail),
@@ -448,7 +462,7 @@ impl Control {
         }
     }
 
-    /// Asks for anything. The other methods are this with a type.
+    /// Sends any request. The other methods call this one.
     pub fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
         not_on_the_loop()?;
         let request = match self.values {
@@ -474,7 +488,8 @@ impl Control {
     }
 }
 
-/// Who waits for an answer keeps all tasks of this thread waiting, and for an answer of its own runtime for ever.
+/// Fails on a runtime's own thread: waiting for an answer would block all of its tasks, and waiting
+/// for its own runtime would never end.
 fn not_on_the_loop() -> Result<(), TaskError> {
     match context::current().host() {
         None => Ok(()),
@@ -485,7 +500,7 @@ fn not_on_the_loop() -> Result<(), TaskError> {
     }
 }
 
-/// Asks a runtime of this process, which another thread drives.
+/// Sends a request to a runtime of this process that another thread drives.
 pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskError> {
     if let Some(answer) = answer_at_once(inbox, &request) {
         return Ok(answer);
@@ -499,7 +514,7 @@ pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskEr
     }
 }
 
-/// What is answered without the loop, because it is wanted most when the loop does not answer.
+/// Answers requests that need no loop, because they matter most when the loop does not answer.
 fn answer_at_once(inbox: &Inbox, request: &Request) -> Option<Answer> {
     match request {
         Request::Metrics => Some(Answer::Metrics(read_metrics(inbox))),
@@ -508,7 +523,7 @@ fn answer_at_once(inbox: &Inbox, request: &Request) -> Option<Answer> {
     }
 }
 
-/// What is said of a request that was not answered.
+/// The error for a request that was not answered.
 pub const UNANSWERED: &str = "if it was to change something, that may still happen: see with `tiffany ls` or `tiffany show` whether it did, before you ask again";
 
 fn runtime_gone() -> TaskError {
@@ -525,7 +540,7 @@ fn slow_answer(inbox: &Inbox) -> TaskError {
     TaskError::new(ErrorKind::Unreachable, message)
 }
 
-/// The error where no process has the log: nothing is happening in it.
+/// The error for events of a log that no process owns.
 pub fn no_activity() -> TaskError {
     let message = "no process has this log, so nothing is happening in it";
     TaskError::new(ErrorKind::NoActivity, message)

@@ -185,7 +185,7 @@ impl Offline {
         };
         if brings_text && rules.is_none() && is_redacted(&*self.disk, &self.root) {
             return Err(needs_process(
-                "the program that had it takes secrets out of what is written, by rules that are not known here; start it and ask again",
+                "the program that owned it redacts secrets by rules that are not known here; start it and try again",
             ));
         }
         Ok(rules)

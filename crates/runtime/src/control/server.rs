@@ -202,7 +202,7 @@ impl Reply {
         Reply { to, answers: Arc::clone(answers), finish: None, is_told: false }
     }
 
-    /// The same, whose answer is noted before it is given.
+    /// A reply whose answer is noted before it is sent.
     pub(super) fn noted_by(mut self, finish: Option<Finish>, audit: Sender<Job>) -> Reply {
         self.finish = finish.map(|finish| (finish, audit));
         self

@@ -167,7 +167,7 @@ impl Client {
         again.map(|again| *self = Client { on_silence, ..again }).is_some()
     }
 
-    /// The same connection as a stream of events.
+    /// Turns the connection into a stream of events.
     pub(super) fn watch(mut self, wanted: Wanted) -> Result<Watching, TaskError> {
         match self.ask(&Request::Events(wanted))? {
             Answer::Streaming(beginning) => Ok(Watching::socket(self.reader, beginning)),

@@ -489,7 +489,7 @@ impl Future for Elsewhere {
 
 impl Drop for Elsewhere {
     fn drop(&mut self) {
-        let message = "the runtime that was given the step dropped it before its end";
+        let message = "the runtime that received the step dropped it before its end";
         let mut error = TaskError::new(ErrorKind::Host, message);
         error.add_call(self.told.name, self.told.at.clone());
         self.told.tell(Err(StepError::passing(error)));

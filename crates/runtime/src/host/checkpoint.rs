@@ -195,11 +195,11 @@ impl fmt::Debug for Checkpoint {
 fn refused(number: u64, refusal: Refusal) -> StepError {
     StepError::last(match refusal {
         Refusal::Late => {
-            let message = format!("nobody waits for attempt {number} any more");
+            let message = format!("no task waits for attempt {number} any more");
             TaskError::new(ErrorKind::TimedOut, message)
         }
         Refusal::Gone => {
-            let message = format!("a checkpoint of attempt {number} could not be written down");
+            let message = format!("a checkpoint of attempt {number} could not be recorded");
             TaskError::new(ErrorKind::LogFailed, message)
         }
     })

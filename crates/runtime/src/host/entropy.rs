@@ -67,7 +67,7 @@ fn random_bits() -> u128 {
         match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
             Ok(count) => filled += count,
             Err(rustix::io::Errno::INTR) => {}
-            Err(error) => panic!("the system gives no random bits: {error}"),
+            Err(error) => panic!("the system returned no random bits: {error}"),
         }
     }
     u128::from_ne_bytes(bytes)

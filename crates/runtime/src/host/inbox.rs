@@ -147,7 +147,7 @@ impl Inbox {
         let mut promises = self.promises.lock();
         if promises.is_durable(uuid) == Some(true) {
             let message = format!(
-                "promise {uuid} is durable; settle it with `settle_durable`, by a value that can be written down"
+                "promise {uuid} is durable; settle it with `settle_durable` and a serializable value"
             );
             return Err(TaskError::new(ErrorKind::NotDurable, message));
         }

@@ -284,7 +284,7 @@ impl Shared {
         if !was_refused {
             tracing::warn!(
                 target: "tiffany",
-                "the system gives no more threads for blocking work ({error}), so it waits for the {threads} there are; raise the limit of processes (`ulimit -u`, `TasksMax=`)"
+                "the system starts no more threads for blocking work ({error}), so the work waits for the {threads} that exist; raise the limit of processes (`ulimit -u`, `TasksMax=`)"
             );
         }
     }
@@ -299,7 +299,7 @@ impl Shared {
         let mut backlog = std::mem::take(&mut queue.work);
         drop(queue);
         while let Some((call, work)) = backlog.pop() {
-            let message = format!("the system gives no thread for blocking work: {error}");
+            let message = format!("the system cannot start a thread for blocking work: {error}");
             let error = TaskError::new(ErrorKind::Host, message);
             self.inbox.send(work.fail(call, error));
         }

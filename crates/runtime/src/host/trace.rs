@@ -66,7 +66,7 @@ impl Tracer {
         };
         run.in_scope(|| match who {
             Who::Durable { comes_back: true, .. } => {
-                tracing::info!(target: TARGET, "run brought back");
+                tracing::info!(target: TARGET, "run resumed");
             }
             _ => tracing::info!(target: TARGET, "run started"),
         });

@@ -70,7 +70,7 @@ pub trait Language {
     /// The functions that runs can be started from, with their descriptions.
     fn functions(&self) -> Vec<Function>;
 
-    /// Whether there is such a function.
+    /// Whether the language has a function with this name.
     fn has(&self, function: &str) -> bool;
 
     /// The environment that a run's code may depend on, for the first record of the run, as JSON.

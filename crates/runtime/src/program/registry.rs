@@ -293,11 +293,11 @@ fn in_short(text: &str) -> String {
 
 /// The error for an input that cannot be read. It was passed just now and not recorded before.
 fn of_input(name: &str, error: TaskError) -> TaskError {
-    let read = error.message().strip_prefix("what was written down is no ");
-    match read.and_then(|rest| rest.split_once(" at `")) {
+    let read = error.message().strip_prefix("the recorded value is not of type `");
+    match read.and_then(|rest| rest.split_once("` at `")) {
         Some((wanted, rest)) => {
             let wanted = without_modules(wanted);
-            let message = format!("the input of `{name}` is no {wanted} at `{rest}");
+            let message = format!("the input of `{name}` is not of type `{wanted}` at `{rest}");
             TaskError::new(error.kind(), in_short(&message))
         }
         None => error,

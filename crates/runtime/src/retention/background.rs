@@ -47,7 +47,7 @@ impl Background {
                     }
                     Err(error) => tracing::warn!(
                         target: "tiffany", code = error.code(),
-                        "the rules about old runs could not be kept this time: {error}",
+                        "the rules about finished runs could not be applied this time: {error}",
                     ),
                 }
                 match ended.recv_timeout(every.max(MIN_INTERVAL)) {
@@ -75,7 +75,7 @@ fn tell(pruned: &Pruned, told: &BTreeSet<Uuid>) -> BTreeSet<Uuid> {
         let Pruned { removed, compacted, bytes, collected, .. } = pruned;
         tracing::info!(
             target: "tiffany", removed, compacted, bytes, blobs = collected.blobs,
-            "runs that are over: {removed} removed, {compacted} compacted",
+            "finished runs: {removed} removed, {compacted} compacted",
         );
     }
     for (run, error) in pruned.refused.iter().filter(|(run, _)| !told.contains(run)) {

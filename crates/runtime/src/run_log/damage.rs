@@ -13,12 +13,12 @@ use tiffany_records::request::Lost;
 /// A run that was refused when the log was opened.
 pub(crate) struct Damaged {
     pub(crate) error: LogError,
-    /// Whether the index says that it is over.
+    /// Whether it is finished according to the index.
     pub(crate) is_over: bool,
 }
 
-/// Reads a run and the blobs it names, and says what is lost with it. `known` is what was found before. An error if it
-/// isn't damaged, or can't be read for another reason.
+/// Reads a run and the blobs it names, and reports what is lost with it. `known` is the damage that was found before.
+/// Fails if the run isn't damaged, or can't be read for another reason.
 pub(crate) fn lost(
     (disk, root): (&dyn Disk, &Path),
     run: Uuid,

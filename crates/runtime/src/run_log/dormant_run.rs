@@ -215,7 +215,7 @@ impl DormantRun {
         Ok(answer)
     }
 
-    /// A message from outside, if it may have another one.
+    /// Adds a message from outside, if the run may have another one.
     pub(crate) fn send(
         &mut self,
         page: &mut Page,

@@ -46,7 +46,7 @@ impl Continued {
         Continued { generation, calls, since, input, snapshot: false, received }
     }
 
-    /// The same for a generation that begins with a snapshot.
+    /// The end of the previous generation, for a generation that begins with a snapshot.
     pub(crate) fn with_snapshot(self) -> Continued {
         Continued { snapshot: true, ..self }
     }

@@ -342,7 +342,7 @@ impl Journal {
         }
     }
 
-    /// The same of a call that is known by its record.
+    /// Records a person's answer to the question of a call that is known by its record.
     pub(crate) fn approval_decided_of(
         &mut self,
         page: &mut Page,

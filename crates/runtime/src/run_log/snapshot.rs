@@ -321,7 +321,7 @@ impl Plain {
                 let json = other.borrow::<Json>().map(|json| json.0.to_string());
                 let json = json.and_then(|json| RawValue::from_string(json).ok());
                 Plain::Json(json.ok_or_else(|| {
-                    format!("a value of the type `{}` cannot be written down", other.type_name())
+                    format!("a value of the type `{}` cannot be recorded", other.type_name())
                 })?)
             }
         })

@@ -31,12 +31,12 @@ impl Approvals {
         self.open.insert((call.run, call.call), (call, asked));
     }
 
-    /// Nobody waits for the answer any more.
+    /// Removes a question whose answer no task waits for any more.
     fn withdraw(&mut self, call: CallRef) -> Option<Asked> {
         self.open.remove(&(call.run, call.call)).map(|(_, asked)| asked)
     }
 
-    /// The run is over, or begins anew.
+    /// Withdraws the questions of a run that has finished or starts again.
     pub(crate) fn forget_run(&mut self, run: RunId) {
         let calls: Vec<CallRef> = self.of_run(run).collect();
         calls.into_iter().for_each(|call| drop(self.withdraw(call)));
@@ -54,7 +54,7 @@ impl Approvals {
         self.decided.push_back((id, approval));
     }
 
-    /// What was decided there in this life of the process.
+    /// The decision of an approval, if this process made it.
     pub(crate) fn earlier(&self, id: &str) -> Option<&Approval> {
         self.decided.iter().find(|(other, _)| other == id).map(|(_, approval)| approval)
     }
@@ -81,7 +81,7 @@ impl Runtime {
         }
     }
 
-    /// Tells those who watch what becomes of a question.
+    /// Publishes an event about a question.
     fn tell_of(&self, call: CallRef, message: String, data: serde_json::Value) {
         let Some(place) = self.places.get(&call.run) else { return };
         let Hosted { run, durable_state, .. } = &*self.runs[*place];
@@ -113,7 +113,8 @@ impl Runtime {
         }
     }
 
-    /// The same by what is in memory alone: a question that was decided before this process began is one that is not open.
+    /// Decides a question that is in memory: one that was decided before this process started
+    /// counts as not open.
     pub(crate) fn rule(&mut self, approval: &str, ruling: Ruling) -> Result<Approval, TaskError> {
         let Some(call) = self.asking(approval) else {
             return match self.approvals.earlier(approval) {
@@ -155,7 +156,7 @@ impl Runtime {
         OpenApproval::new(about, payload.as_deref(), place).ok()
     }
 
-    /// The call that asks a question of this id.
+    /// The call that asked the question with this id.
     fn asking(&self, approval: &str) -> Option<CallRef> {
         if let Some(key) = Key::parse(approval) {
             let run = self.live_run(key.run)?;

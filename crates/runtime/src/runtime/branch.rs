@@ -98,7 +98,7 @@ impl Branch {
             ),
             Some(Unread { parent, why }) => format!(
                 "fork {run} needs `{names}`; whether that was done is in the log of run {parent}, which can't be read ({why}). \
-                 What is allowed now is done, perhaps for the second time"
+                 A step that is allowed now is executed, perhaps for the second time"
             ),
         };
         TaskError::new(ErrorKind::NotAllowed, message)

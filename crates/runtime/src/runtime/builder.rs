@@ -108,7 +108,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// How many steps may block a thread at once unless [`step_slots`](Builder::step_slots) says otherwise.
+    /// How many steps may block a thread at once, unless [`step_slots`](Builder::step_slots) sets
+    /// another number.
     pub const DEFAULT_STEP_SLOTS: usize = DEFAULT_SLOTS;
 
     /// The default settings.
@@ -154,11 +155,11 @@ impl Builder {
                 |error| match tracing::enabled!(target: "tiffany", Level::ERROR) {
                     true => tracing::error!(
                         target: "tiffany", code = error.code(),
-                        "a task failed and nobody waited for it: {}", shown(error),
+                        "a task failed and no task waited for it: {}", shown(error),
                     ),
                     false => {
                         eprintln!(
-                            "tiffany: a task failed and nobody waited for it: {}",
+                            "tiffany: a task failed and no task waited for it: {}",
                             shown(error)
                         );
                     }
@@ -167,37 +168,38 @@ impl Builder {
         }
     }
 
-    /// When a run is over: with all of its tasks (the default), or with its root.
+    /// Sets when a run ends: with all of its tasks (the default), or with its root.
     pub fn end(mut self, end: End) -> Builder {
         self.end = end;
         self
     }
 
-    /// What a run may use up.
+    /// Sets the limits of a run.
     pub fn limits(mut self, limits: Limits) -> Builder {
         self.limits = limits;
         self
     }
 
-    /// How long a cancelled task may take for its cleanup.
+    /// Sets how long a cancelled task may take for its cleanup.
     pub fn cancel_grace(mut self, grace: Duration) -> Builder {
         self.cancel_grace = Some(grace);
         self
     }
 
-    /// The order in which ready tasks run, instead of first in first out. Each run has its own.
+    /// Sets the order in which ready tasks run, instead of first in, first out. Each run has its
+    /// own policy.
     pub fn policy<P: Policy + 'static>(mut self, policy: impl Fn() -> P + 'static) -> Builder {
         self.policy = Some(Rc::new(move || Box::new(policy())));
         self
     }
 
-    /// A key of the environment all tasks share, for [`ask`](crate::calls::sys::ask).
+    /// Adds a key to the environment that all tasks share, for [`ask`](crate::calls::sys::ask).
     pub fn env<T: 'static>(mut self, key: &str, value: T) -> Builder {
         self.env.push((key.into(), EnvValue::Known(Value::new(value))));
         self
     }
 
-    /// A key that is found out when it is first asked for, once for all tasks of a run.
+    /// Adds a key whose value is computed when it is first asked for, once for all tasks of a run.
     pub fn env_with<F>(mut self, key: &str, find: impl Fn() -> F + 'static) -> Builder
     where
         F: Future + 'static,
@@ -213,87 +215,93 @@ impl Builder {
         self
     }
 
-    /// Adds a handler around the root, outside those added before.
+    /// Adds a handler around the root, outside the handlers that were added before.
     pub fn handler(mut self, handler: impl Handler + 'static) -> Builder {
         self.handlers.push(Rc::new(handler));
         self
     }
 
-    /// The name of the root task.
+    /// Sets the name of the root task.
     pub fn name(mut self, name: &str) -> Builder {
         self.name = Some(name.into());
         self
     }
 
-    /// How many threads there may be for blocking work, such as [`blocking`](crate::blocking()) and files; 4 unless it is
-    /// set. Steps have threads of their own: as many are kept ready for them, and more are started while steps wait
-    /// for one, up to [`step_slots`](Builder::step_slots).
+    /// Sets the number of threads for blocking work, such as [`blocking`](crate::blocking()) and
+    /// files; 4 by default. Steps have threads of their own: the same number is kept ready for
+    /// them, and more are started while steps wait for one, up to
+    /// [`step_slots`](Builder::step_slots).
     pub fn blocking_threads(mut self, threads: usize) -> Builder {
         self.threads = threads;
         self
     }
 
-    /// How many attempts at steps may block a thread at the same time; 1,024 unless it is set, and at least one. A step
-    /// that finds no free slot waits for one: its attempt is not recorded as begun, and its timeout does not count yet. An
-    /// attempt that was given up holds its slot until its work returns. Steps that are futures
+    /// Sets how many attempts at steps may block a thread at the same time; 1,024 by default, and
+    /// at least one. A step that finds no free slot waits for one: its attempt is not recorded as
+    /// started, and its timeout does not count yet. An attempt that was abandoned keeps its slot
+    /// until its work returns. Steps that are futures
     /// ([`step_async`](crate::calls::step::step_async)) need no slot.
     pub fn step_slots(mut self, slots: usize) -> Builder {
         self.step_slots = slots;
         self
     }
 
-    /// What one durable run may use before it is held; nothing is limited unless it is set. See
-    /// [`RunLimits`] for what holding means.
+    /// Sets what one durable run may use before it is held; by default nothing is limited.
+    /// [`RunLimits`] describes what holding means.
     pub fn run_limits(mut self, limits: RunLimits) -> Builder {
         self.run_limits = Some(limits);
         self
     }
 
-    /// Who works here, for the spans of the log.
+    /// Sets the name of the agent in the spans of log output.
     pub fn agent_id(mut self, agent_id: &str) -> Builder {
         self.agent_id = agent_id.into();
         self
     }
 
-    /// Which machine this is, for the spans of the log.
+    /// Sets the name of this machine in the spans of log output.
     pub fn node(mut self, node: &str) -> Builder {
         self.node = node.into();
         self
     }
 
-    /// Where others reach this runtime over the network, for those who ask how it [stands](tiffany_records::request::Status).
+    /// Sets the network address of this runtime, which its
+    /// [status](tiffany_records::request::Status) reports.
     pub fn url(mut self, url: &str) -> Builder {
         self.url = Some(url.into());
         self
     }
 
-    /// How long a task may run without a call before that is reported; `None`: for ever.
+    /// Sets how long a task may run without a call before that is reported; `None`: it is never
+    /// reported.
     pub fn watchdog(mut self, patience: Option<Duration>) -> Builder {
         self.watchdog = patience;
         self
     }
 
-    /// What is done about a task that has kept its turn for too long. By default it is logged, or
-    /// written to standard error where nothing is. This is called on a thread of its own, once for each such turn.
+    /// Calls a function when a task has kept its turn for too long, on a thread of its own, once
+    /// for each such turn. By default such a turn is logged, or written to standard error if
+    /// nothing is logged.
     pub fn on_stuck(mut self, show: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
         self.on_stuck = Arc::new(show);
         self
     }
 
-    /// What is done about a failure nobody waited for, at the end of its run. By default it is logged, or
-    /// written to standard error where nothing is.
+    /// Calls a function with each failure that no task waited for, at the end of its run. By
+    /// default the failure is logged, or written to standard error if nothing is logged.
     pub fn on_unobserved(mut self, show: impl Fn(&TaskError) + 'static) -> Builder {
         self.on_unobserved = Rc::new(show);
         self
     }
 
-    /// Where durable runs are written down. Those that are there and unfinished go on when the runtime is built.
+    /// Sets the directory of the log of durable runs. Unfinished runs in it are resumed when the
+    /// runtime is built.
     pub fn log_dir(mut self, dir: impl Into<PathBuf>) -> Builder {
         self.log_dir = Some(dir.into());
         self
     }
 
-    /// What is taken out of everything that is told of runs, if anything is.
+    /// The rules that remove secrets from everything that is reported about runs, if there are any.
     #[doc(hidden)]
     pub fn redactions(&self) -> Option<&Arc<Redactions>> {
         self.redactions.as_ref()
@@ -305,34 +313,36 @@ impl Builder {
         &self.registry
     }
 
-    /// Where durable runs are to be written down, if that was said.
+    /// The directory of the log of durable runs, if it is set.
     #[doc(hidden)]
     pub fn given_log_dir(&self) -> Option<&std::path::Path> {
         self.log_dir.as_deref()
     }
 
-    /// Without a log: nothing is brought back, and nothing is written down.
+    /// Builds the runtime without a log: no run is resumed, and nothing is recorded.
     #[doc(hidden)]
     pub fn without_log(mut self) -> Builder {
         self.log_dir = None;
         self
     }
 
-    /// Of what is unfinished in the log, only this run goes on: a fork, say, that is to do nothing but what it was allowed. The others are left as they are;
-    /// what they are sent they find when they are brought back.
+    /// Resumes only this run of all unfinished ones in the log: a fork, for example, that may do
+    /// only what it was allowed. The others stay as they are; they find messages that are sent to
+    /// them when they are resumed.
     pub fn only(mut self, run: Uuid) -> Builder {
         self.only = Some(run);
         self
     }
 
-    /// How the log is kept.
+    /// Sets how the log is kept.
     pub fn log_settings(mut self, settings: tiffany_log::Settings) -> Builder {
         self.log_settings = settings;
         self
     }
 
-    /// Takes secrets out of everything that the runtime writes: see [`Redactions`]. Runs work with the real values; what is read back from the log has
-    /// placeholders. It may be said more than once.
+    /// Removes secrets from everything that the runtime writes: see [`Redactions`]. Runs work with
+    /// the real values; values that are read from the log have placeholders. May be called more
+    /// than once.
     ///
     /// ```
     /// use tiffany::Runtime;
@@ -359,21 +369,23 @@ impl Builder {
         self
     }
 
-    /// Which calls of durable runs are written down: every one, which makes a log that tells everything, or only
-    /// those that concern the world, which is enough to bring a run back.
+    /// Sets which calls of durable runs are recorded: every call, for a complete history, or only
+    /// those that concern the outside world, which is enough to resume a run.
     pub fn record_outward_only(mut self) -> Builder {
         self.recording = Recording::Outward;
         self
     }
 
-    /// A queue that steps can stand in, by [`Step::queue`](crate::calls::step::Step::queue).
+    /// Adds a queue for steps, which select it with
+    /// [`Step::queue`](crate::calls::step::Step::queue).
     pub fn queue(mut self, name: &str, settings: QueueSettings) -> Builder {
         self.queues.insert(name.into(), settings);
         self
     }
 
-    /// Who watches what steps show of their work by [`Attempt::chunk`](crate::host::attempt::Attempt::chunk). This is called on a thread of its own. If it is too slow, chunks
-    /// are lost, the oldest first, and it is told how many; no step waits for it.
+    /// Calls a function with the partial results that steps show with
+    /// [`Attempt::chunk`](crate::host::attempt::Attempt::chunk), on a thread of its own. If it is too slow, the oldest
+    /// chunks are lost, and the next one has their number; no step waits for it.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -402,14 +414,14 @@ impl Builder {
         self
     }
 
-    /// How much of [what runs are doing](crate::pal) is remembered for those who watch.
+    /// Sets how many [events](crate::pal) are kept for readers that start later.
     pub fn activity(mut self, settings: crate::activity::settings::Settings) -> Builder {
         self.activity = settings;
         self
     }
 
-    /// A function that durable runs can be started from, by name, with an input and an output that can be
-    /// written down.
+    /// Registers a function that durable runs can be started from, by name, with a serializable
+    /// input and output.
     #[track_caller]
     pub fn register<I, O, E, F, R>(mut self, name: &str, function: F) -> Builder
     where
@@ -423,8 +435,9 @@ impl Builder {
         self
     }
 
-    /// Says of a function what it is for and what it is given, as a JSON Schema: the daemon shows it to those who start runs, and refuses them what does not
-    /// fit. (It knows types, members, lists, bounds and choices of JSON Schema, and passes over the rest.)
+    /// Describes a function and its input, as a JSON Schema: the daemon shows it to people who
+    /// start runs, and refuses an input that does not match. (It checks types, members, lists,
+    /// bounds and choices of JSON Schema, and ignores the rest.)
     ///
     /// ```
     /// use serde_json::json;
@@ -442,7 +455,7 @@ impl Builder {
         self
     }
 
-    /// The same for a function whose root is a state machine that can be written down, made out of its input.
+    /// Registers a function that makes a serializable state machine, the root of a run, from its input.
     #[track_caller]
     pub fn register_agent<I, A, F>(mut self, name: &str, function: F) -> Builder
     where
@@ -454,22 +467,23 @@ impl Builder {
         self
     }
 
-    /// A kind of state machine that tasks of such runs are, besides their roots: after a restart they are made again by its
-    /// [name](DurableAgent::NAME).
+    /// Registers a kind of state machine for tasks of such runs that are not roots: after a restart they are made again
+    /// from its [name](DurableAgent::NAME).
     pub fn agent<A: DurableAgent>(mut self) -> Builder {
         self.registry.add_kind::<A>();
         self
     }
 
-    /// After how many records the log of a run made of [state machines](DurableAgent) begins anew with a snapshot; 10,000 unless it is
-    /// set, 0 for never. It is taken when the run next waits.
+    /// Sets the number of records after which the log of a run of [state machines](DurableAgent) starts again with a
+    /// snapshot: 10,000 by default, 0 for never. The snapshot is taken when the run next waits.
     pub fn snapshot_every(mut self, records: u64) -> Builder {
         self.snapshot_every = records;
         self
     }
 
-    /// How long durable runs that are over are kept. This is seen to in the background, when the runtime is built and then [now and
-    /// then](Builder::retention_every). It may be said more than once: a run is removed if any rule says so.
+    /// Sets how long finished durable runs are kept. The rules are applied in the background when
+    /// the runtime is built, and then [regularly](Builder::retention_every). May be called more
+    /// than once: a run is removed if any rule removes it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -491,13 +505,14 @@ impl Builder {
         self
     }
 
-    /// Lets somebody see what other processes ask for through the socket in the log directory, where it changes something: an audit, say.
+    /// Sets a hook that is called for each change that other processes request through the socket
+    /// in the log directory: for an audit, for example.
     pub fn audit_hook(mut self, audit_hook: Arc<dyn AuditHook>) -> Builder {
         self.audit_hook = Some(audit_hook);
         self
     }
 
-    /// How often the rules about old runs are looked at; every minute unless it is set.
+    /// Sets how often the rules about finished runs are applied; every minute by default.
     pub fn retention_every(mut self, time: Duration) -> Builder {
         self.retention_every = time;
         self
@@ -534,7 +549,7 @@ impl Builder {
         Ok(runtime)
     }
 
-    /// A runtime whose log is not open yet, and where that is to be.
+    /// A runtime whose log is not open yet, and the directory of that log.
     pub(crate) fn build_host(
         self,
         clock: Clock,
@@ -576,7 +591,7 @@ impl Builder {
         Ok((Runtime::with_host(host, self, watched), log_dir))
     }
 
-    /// What a new run is told.
+    /// The settings of a new run.
     pub(crate) fn run_config(&self, started_at: &'static Location<'static>) -> RunConfig {
         let mut env = Env::new();
         for (key, value) in &self.env {

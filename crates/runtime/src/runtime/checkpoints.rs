@@ -7,7 +7,8 @@ use crate::runtime::Runtime;
 use crate::runtime::commit::AfterCommit;
 
 impl Runtime {
-    /// How many checkpoints of steps came too late so far: after their attempt's timeout, or when nobody waited for it any more.
+    /// How many checkpoints of steps came too late so far: after their attempt's timeout, or when
+    /// no task waited for the step any more.
     pub fn late_checkpoints(&self) -> u64 {
         self.effects.late_checkpoints
     }

@@ -1,5 +1,5 @@
-//! Output commit: what a durable run does is written down, and what leaves the process waits until the lines it depends on are
-//! safe in the log. The loop itself never waits for the disk.
+//! Output commit: what a durable run does is recorded, and what leaves the process waits until the
+//! lines it depends on are durable in the log. The loop itself never waits for the disk.
 
 use tiffany_kernel::{
     CallRef, Completion, ErrorKind, ObjectRef, Order, RunId, TaskError, Tid, Time, Uuid, Value,
@@ -18,13 +18,13 @@ use tiffany_records::errors::log_failed;
 use tiffany_records::request::{Answer, stamped};
 use tiffany_records::value::Json;
 
-/// Lines that nobody waits for are handed in when there are so many bytes of them, or when the log has nothing
-/// else to do.
+/// Lines that nothing waits for are handed in when they have this many bytes, or when the log has
+/// nothing else to do.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// Something that may happen once the log is safe.
+/// An action that waits until the lines before it are durable.
 pub(crate) enum AfterCommit {
-    /// The attempt of this number.
+    /// Starts the attempt with this number.
     Attempt(CallRef, u64),
     Committed(CallRef),
     Announce(Uuid, ObjectRef),
@@ -36,7 +36,7 @@ pub(crate) enum AfterCommit {
 }
 
 impl Durable {
-    /// Whether what was written should go to the log now and not with what comes next.
+    /// Whether the lines written so far should go to the log now, instead of with the next ones.
     fn should_hand_in(&self) -> bool {
         let is_idle = self.handed_in == self.safe;
         !self.after_commit.is_empty() || is_idle || self.page.batch.len() >= BATCH_BYTES
@@ -44,7 +44,8 @@ impl Durable {
 }
 
 impl Runtime {
-    /// Writes down what a durable run did, and does what it asks for once that is safe.
+    /// Records what a durable run did, and executes its orders, some of them once the records are
+    /// durable.
     pub(crate) fn empty_durable_outbox(&mut self, place: usize) {
         let Some(durable) = &mut self.durable else { return };
         let hosted = &mut self.runs[place];
@@ -92,7 +93,7 @@ impl Runtime {
         let Some(durable) = &mut self.durable else { return self.execute(id, order) };
         match order {
             Order::Start(call, effect) if Work::is_ephemeral(&effect) => {
-                let message = "what blocking work gives cannot be written down; use a step";
+                let message = "the result of blocking work cannot be recorded; use a step";
                 let error = TaskError::new(ErrorKind::NotDurable, message);
                 self.complete(id, Completion::Call(call, Err(error)));
             }
@@ -113,7 +114,7 @@ impl Runtime {
         }
     }
 
-    /// Hands what was written to the log thread.
+    /// Hands the lines written so far to the log thread.
     pub(crate) fn hand_in(&mut self) {
         let Some(durable) = &mut self.durable else { return };
         if !durable.page.batch.is_empty() {
@@ -138,33 +139,33 @@ impl Runtime {
         }
     }
 
-    /// When the log has something to do on the loop's thread.
+    /// When the log has work to do on the loop's thread, in a simulation.
     pub(crate) fn log_due(&self) -> Option<Time> {
         self.durable.as_ref().and_then(|durable| durable.log.due())
     }
 
-    /// Lets the log do it.
+    /// Does the log's work on the loop's thread, in a simulation.
     pub(crate) fn act_for_log(&mut self, now: Time) {
         if let Some(durable) = &mut self.durable {
             durable.log.act(now);
         }
     }
 
-    /// The same, unless it should wait for more.
+    /// Hands the lines in, unless they should wait for more.
     pub(crate) fn hand_in_if_due(&mut self) {
         if self.durable.as_ref().is_some_and(Durable::should_hand_in) {
             self.hand_in();
         }
     }
 
-    /// The same, if something waits for it.
+    /// Hands the lines in if something waits for them.
     pub(crate) fn hand_in_held(&mut self) {
         if self.durable.as_ref().is_some_and(|durable| !durable.after_commit.is_empty()) {
             self.hand_in();
         }
     }
 
-    /// The log thread tells.
+    /// Takes a notice of the log thread.
     pub(crate) fn logged(&mut self, notice: Notice) {
         match notice {
             Notice::Durable(ticket) => {
@@ -228,7 +229,7 @@ impl Runtime {
         }
     }
 
-    /// Writes down what the outside tells a durable run, and tells it.
+    /// Records a completion for a durable run, and passes it to the run.
     pub(crate) fn tell(&mut self, place: usize, mut completion: Completion) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
@@ -284,8 +285,8 @@ impl Runtime {
     }
 }
 
-/// The error for a client whose answer waited for the log when that failed. Its change may have been written all the same: if a
-/// sync fails, nobody knows what the medium has.
+/// The error for a client whose answer waited for the log when the log failed. Its change may still
+/// have been written: if a sync fails, it is unknown what the medium has.
 fn cut_short(error: &LogError, answer: &Result<Answer, TaskError>) -> TaskError {
     use Answer::{Approval, Done, Each, Forked, Run, Settled};
     let is_change = matches!(

@@ -24,8 +24,7 @@ impl Runtime {
             return; // It was cancelled in the same breath.
         }
         if durable_state.branch.is_some() {
-            let message =
-                "a fork cannot begin anew: what it may do stands in the log that would be replaced";
+            let message = "a fork cannot call `continue_as`: the steps that it may do are in the log that would be replaced";
             let error = TaskError::new(ErrorKind::CannotContinue, message);
             return self.complete(call.run, Completion::Call(call, Err(error)));
         }

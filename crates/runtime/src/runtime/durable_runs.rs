@@ -101,8 +101,9 @@ impl<T> DurableRun<T> {
 }
 
 impl Runtime {
-    /// Starts a durable run of a registered function under an id of one's own. If there is a run of that id, with the
-    /// same function and input, this is that run. It is safe when the log has it: [`flush`](Runtime::flush) waits for that.
+    /// Starts a durable run of a registered function under an id that you choose. If a run with
+    /// this id, function and input exists, the handle is for that run. A new run is durable when
+    /// the log has it: [`flush`](Runtime::flush) waits for that.
     pub fn submit<T>(
         &mut self,
         function: &str,
@@ -201,7 +202,7 @@ impl Runtime {
             Some(Known::Over(_, Some(ended))) => Some(ended.beginning.clone()),
             Some(Known::Removed) => {
                 let message = format!(
-                    "the id `{id}` belongs to a run that was removed, and what came of it is gone"
+                    "the id `{id}` belongs to a run that was removed, and its outcome no longer exists"
                 );
                 return Err(RunError::Failed(TaskError::new(ErrorKind::RunRemoved, message)));
             }
@@ -276,7 +277,7 @@ impl Runtime {
         }
     }
 
-    /// The same as the log has it, for who shows it.
+    /// The value of a finished run in the form of the log, for display.
     pub fn written_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
         let outcome = self.outcome_of(uuid)?;
         Ok(self.as_written(&outcome).into())

@@ -36,7 +36,7 @@ struct Batch {
     /// When they are told; ghosts happened when they say.
     ts: Option<Time>,
     events: Vec<Event>,
-    /// The same where secrets have to be taken out first; `events` is empty then.
+    /// Events from which secrets have been removed; `events` is empty then.
     cleaned: Vec<Item>,
 }
 

@@ -11,11 +11,13 @@ use tiffany_records::request::{Answer, Fork, Request};
 use tiffany_records::value::plain::accept;
 
 impl Runtime {
-    /// Forks a run at a record: a new run begins with all that the other one had up to there, and goes its own way.
+    /// Forks a run at a record: starts a new run that shares the history of the other one up to
+    /// there.
     ///
-    /// Where its parent has an answer to the same call, an effect of the fork is given that. Otherwise it is refused, unless it is
-    /// [allowed](Fork::allow): the fork is then [paused](Runtime::paused), and goes on when it is allowed by [`allow`](Runtime::allow). The parent is left as
-    /// it is, whether it goes on or is over.
+    /// Where its parent has an answer to the same call, a step of the fork gets that answer.
+    /// Otherwise the step is refused, unless it is [allowed](Fork::allow): the fork is then
+    /// [paused](Runtime::paused), and continues when the step is allowed with
+    /// [`allow`](Runtime::allow). The parent is not changed, whether it is live or finished.
     ///
     /// ```
     /// use tiffany::durable::{Fork, step};
@@ -50,7 +52,7 @@ impl Runtime {
         self.fork_named(parent.uuid(), at, fork).map(|(fork, _)| DurableRun::of(fork))
     }
 
-    /// The same with an answer as the log has it, and with the id that the fork has.
+    /// Forks a run with an answer in the form of the log, and returns the id of the fork too.
     pub(crate) fn fork_named(
         &mut self,
         parent: Uuid,

@@ -28,21 +28,21 @@ use tiffany_records::value::Json;
 fn still_busy(run: Uuid, steps: &[String]) -> TaskError {
     let steps = steps.join(", ");
     let why = format!(
-        "until its steps that are under way have ended: {steps}; release it after that, or cancel it, which waits for no step"
+        "until its running steps have finished: {steps}; release it after that, or cancel it, which does not wait for steps"
     );
     held(run, &why)
 }
 
-/// What a task allocates at least, besides what is counted.
+/// The least memory of a task beyond what is counted.
 const TASK_OVERHEAD: usize = 512;
-/// As many tasks and messages as are not worth an estimate.
+/// The memory of fewer tasks and messages is not estimated.
 const MIN_ESTIMATED: usize = 1_000;
-/// Logs up to this length are read once at a restart. Longer ones are searched first: whether their runs are held is
-/// found out before they are taken into memory.
+/// Logs up to this length are read once at a restart. Longer ones are first searched for a hold,
+/// before they are read into memory.
 const SHORT_LOG: u64 = 32 << 20;
 
 impl Runtime {
-    /// Holds a run if it has gone over a limit.
+    /// Holds a run if it has exceeded a limit.
     #[inline]
     pub(crate) fn check_limits(&mut self, place: usize) {
         if let Some(limits) = self.settings.run_limits

@@ -139,7 +139,7 @@ pub(crate) struct Hosted {
 }
 
 /// A run that was started, and the type of its root's value.
-#[must_use = "a run goes on only while the runtime is driven: give it to `Runtime::finish`"]
+#[must_use = "a run makes progress only while the runtime is driven: pass it to `Runtime::finish`"]
 pub struct RunHandle<T> {
     id: RunId,
     value: PhantomData<fn() -> T>,
@@ -205,7 +205,7 @@ impl Runtime {
         self.finish(run)
     }
 
-    /// The same for a root that can fail: its error is the run's.
+    /// Runs a future that can fail as the root of a new run: its error is the run's.
     #[track_caller]
     pub fn try_run<F, T, E>(&mut self, root: F) -> Result<T, RunError>
     where
@@ -217,8 +217,8 @@ impl Runtime {
         self.finish(run)
     }
 
-    /// Starts a run. It goes on while this runtime is driven by [`finish`](Runtime::finish) or
-    /// [`run`](Runtime::run), beside all others.
+    /// Starts a run. It makes progress while this runtime is driven by [`finish`](Runtime::finish)
+    /// or [`run`](Runtime::run), beside all others.
     #[track_caller]
     pub fn start<F>(&mut self, root: F) -> RunHandle<F::Output>
     where
@@ -248,7 +248,7 @@ impl Runtime {
         RunHandle { id, value: PhantomData }
     }
 
-    /// Drives all runs until this one is over, and gives its value.
+    /// Drives all runs until this one is finished, and returns its value.
     #[track_caller]
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
         if !self.places.contains_key(&run.id) {
@@ -259,12 +259,12 @@ impl Runtime {
         value.take::<T>().map_err(|value| RunError::Failed(wrong_type::<T>(&value)))
     }
 
-    /// A handle by which other threads reach this runtime.
+    /// A handle with which other threads reach this runtime.
     pub fn handle(&self) -> RuntimeHandle {
         RuntimeHandle::new(&self.host)
     }
 
-    /// The loop. (`step` goes the same way by single turns, for the test kit.)
+    /// The loop. (`step` does the same in single turns, for the test kit.)
     pub(crate) fn drive_until(
         &mut self,
         at: &'static Location<'static>,
@@ -272,7 +272,7 @@ impl Runtime {
     ) -> Result<(), RunError> {
         let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         let _awake = self.watched.as_ref().map(Watched::watch);
-        // A log that has failed has told so once, and tells nothing more.
+        // A log that has failed reports that once, and sends nothing more.
         if let Some(error) = self.log_failure().filter(|_| !is_over(self)) {
             return Err(error.into());
         }
@@ -315,12 +315,12 @@ impl Runtime {
         self.turns.len() + usize::from(self.next.is_some())
     }
 
-    /// Whether nobody is ready and nothing has come.
+    /// Whether no run is ready and no message has arrived.
     pub(crate) fn is_quiet(&self) -> bool {
         self.next.is_none() && !self.host.inbox.has_mail()
     }
 
-    /// One turn of one task, for those who step by hand. `false`: nobody is ready.
+    /// Gives one task one turn, for the test kit's single steps. `false`: no task is ready.
     pub(crate) fn step(&mut self) -> bool {
         let Some(_entered) = Entered::new(&self.host) else { return false };
         let now = self.given_time();
@@ -359,7 +359,7 @@ impl Runtime {
         runs.into_iter().chain(self.effects.next_deadline()).min()
     }
 
-    /// When the loop's thread has something to do in the place of another.
+    /// When the loop's thread has to do the work of another thread, in a simulation.
     fn inline_due(&self) -> Option<Time> {
         let Workers::Inline(inline) = &self.host.workers else { return None };
         inline.due().into_iter().chain(self.log_due()).min()
@@ -370,7 +370,7 @@ impl Runtime {
         self.next_deadline().into_iter().chain(self.inline_due()).min()
     }
 
-    /// Drives all runs as far as they go while the clock stands still, and no other thread does anything.
+    /// Drives all runs as far as they get at the current time, without any other thread.
     pub(crate) fn drive_now(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
         let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         loop {
@@ -390,7 +390,7 @@ impl Runtime {
         }
     }
 
-    /// Does what another thread would have done by now.
+    /// Does the work that other threads would have done by now, in a simulation.
     fn act_inline(&mut self) {
         let now = self.host.clock.now();
         self.act_for_log(now);
@@ -403,7 +403,7 @@ impl Runtime {
         self.places.get(&id).map(|place| &self.runs[*place].run)
     }
 
-    /// The round's time where the host sets it; a system clock is read only by those who need it.
+    /// The time of a round if the clock is virtual; a system clock is read only by calls that need it.
     fn given_time(&self) -> Option<Time> {
         match &self.host.clock {
             Clock::Virtual(now) => Some(now.get()),
@@ -411,7 +411,7 @@ impl Runtime {
         }
     }
 
-    /// Takes completions: letters from other threads, then due timers, then descriptors.
+    /// Takes completions: messages from other threads, then due timers, then descriptors.
     pub(crate) fn collect(&mut self) -> Result<(), RunError> {
         self.host.process.end_if_forked();
         self.heed_watchers();
@@ -440,11 +440,11 @@ impl Runtime {
         Ok(())
     }
 
-    /// Turns for one run, and what it asks of the host.
+    /// Gives one run its turns, and executes the orders that it leaves.
     #[inline]
     pub(crate) fn round(&mut self, place: usize) {
         let now = self.given_time();
-        // With another run in line, this one has a round; alone it may go on until it is time for news.
+        // With another run in line, this one has a single round; alone it has turns until the next poll.
         let is_brief = self.next.is_some() || self.measures_rounds;
         let turns = if is_brief { 1 } else { TURNS_PER_POLL };
         if self.measures_rounds {
@@ -472,7 +472,7 @@ impl Runtime {
         }
     }
 
-    /// Hands out what a run left in its outbox, and lines it up for what comes next.
+    /// Empties the outbox of a run, and puts the run in line again.
     #[inline]
     fn after_turns(&mut self, place: usize) {
         let hosted = &mut self.runs[place];
@@ -504,7 +504,7 @@ impl Runtime {
         }
     }
 
-    /// Whose turn it is.
+    /// The run whose turn is next.
     #[inline]
     pub(crate) fn next_run(&mut self) -> Option<usize> {
         match self.next.take() {
@@ -516,7 +516,7 @@ impl Runtime {
         }
     }
 
-    /// Puts a run in the line for a turn if a task of it is ready, and its deadline in the list.
+    /// Puts a run in line for a turn if one of its tasks is ready, and puts its deadline in the list.
     #[inline]
     pub(crate) fn line_up(&mut self, place: usize) {
         let hosted = &mut self.runs[place];
@@ -546,7 +546,7 @@ impl Runtime {
         }
     }
 
-    /// A run that is over can be in line, with tasks in its queue that are over too.
+    /// Takes a run out of the line. A finished run can still be in line, with finished tasks in its queue.
     #[cold]
     fn leave_line(&mut self, place: usize) {
         self.forget_held_back(place);
@@ -556,7 +556,7 @@ impl Runtime {
         }
     }
 
-    /// Nobody is ready: waits for the next completion, unless none can come.
+    /// Waits for the next completion when no task is ready, unless none can come.
     fn idle(&mut self) -> Result<(), RunError> {
         let Some(timeout) = self.rest()? else { return Ok(()) };
         if self.host.inbox.may_sleep() {
@@ -576,7 +576,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Nobody is ready: how long to wait for the next completion. `None`: not at all, things move again.
+    /// How long to wait for the next completion when no task is ready. `None`: not at all, because a task became ready.
     pub(crate) fn rest(&mut self) -> Result<Option<Option<Duration>>, RunError> {
         self.hand_in();
         self.feed.hand_over(&self.host.hub, true);
@@ -591,21 +591,21 @@ impl Runtime {
         }
     }
 
-    /// The time, after a look at the wall clock now and then: where it was set ahead, the clock of all runs goes with it.
-    /// Attempts that are being made keep the time they have.
+    /// The time. Checks the wall clock from time to time: if it was set ahead, the clock of all runs moves ahead with it.
+    /// Attempts that are running keep the time they have left.
     pub(crate) fn follow_wall_clock(&mut self) -> Time {
         let (now, step) = self.host.clock.follow();
         if !step.is_zero() {
             tracing::warn!(
                 target: "tiffany",
-                "the system's clock is {step:?} ahead of what it was; sleeps that end before are over",
+                "the system clock was set ahead by {step:?}; sleeps that end before now have ended",
             );
             self.effects.clock_stepped(now, step);
         }
         now
     }
 
-    /// A virtual clock does not wait for a timer: it jumps there, once nothing else can happen before.
+    /// Moves a virtual clock to the next timer, once nothing else can happen before.
     fn jump(&mut self, timeout: Option<Duration>) -> Option<Result<(), RunError>> {
         let Clock::Virtual(now) = &self.host.clock else { return None };
         timeout?;

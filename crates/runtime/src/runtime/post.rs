@@ -28,7 +28,7 @@ impl Post {
 }
 
 impl Runtime {
-    /// Whether a durable run of this runtime is over, and its end safe in the log.
+    /// Whether a durable run of this runtime is finished, and its end durable in the log.
     pub fn is_finished(&self, run: Uuid) -> bool {
         let durable = self.durable.as_ref();
         let known = durable.and_then(|durable| durable.runs.get(&run));
@@ -44,7 +44,7 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// A task sends a message.
+    /// Starts to send a message of a task.
     pub(crate) fn begin_send(&mut self, call: CallRef, sending: Sending) {
         let key = self.places.get(&call.run).and_then(|place| {
             let durable_state = self.runs[*place].durable_state.as_ref()?;

@@ -30,8 +30,9 @@ use tiffany_records::key::{Key, run_id};
 use tiffany_records::value::plain::accept;
 
 impl Runtime {
-    /// Sends a message to a durable run, which takes it with [`receive`](crate::calls::receive::receive) under this name. It is safe once
-    /// the log has it ([`flush`](Runtime::flush) waits for that), and it waits there as long as nobody takes it.
+    /// Sends a message to a durable run, which takes it with
+    /// [`receive`](crate::calls::receive::receive) under this name. It is durable once the log has
+    /// it ([`flush`](Runtime::flush) waits for that), and stays there until a task takes it.
     pub fn send<T>(
         &mut self,
         run: &DurableRun<T>,
@@ -50,8 +51,8 @@ impl Runtime {
         self.carry_out(request).map(drop).map_err(RunError::Failed)
     }
 
-    /// Holds a durable run: it gets no turns until [`release`](Runtime::release). Steps that are under way come to their end
-    /// and are recorded.
+    /// Holds a durable run: it gets no turns until [`release`](Runtime::release). Running steps
+    /// finish and are recorded.
     ///
     /// ```
     /// use tiffany::control::{RunQuery, State};
@@ -85,7 +86,8 @@ impl Runtime {
         self.carry_out(request).map(drop).map_err(RunError::Failed)
     }
 
-    /// Lets a durable run continue that a person or a limit holds. What a limit allows the run is doubled.
+    /// Releases a durable run that a person or a limit holds, so that it continues. An exceeded
+    /// limit is doubled for this run.
     pub fn release<T>(
         &mut self,
         run: &DurableRun<T>,
@@ -97,8 +99,9 @@ impl Runtime {
         self.carry_out(request).map(drop).map_err(RunError::Failed)
     }
 
-    /// Asks a durable run, which answers by [`on_question`](crate::calls::question::on_question), from what it knows once it has done what it can do
-    /// now. Drives all runs meanwhile.
+    /// Asks a durable run a question, which it answers with
+    /// [`on_question`](crate::calls::question::on_question) once it can make no progress by itself.
+    /// Drives all runs meanwhile.
     #[track_caller]
     pub fn question<T, A: DeserializeOwned>(
         &mut self,
@@ -116,8 +119,8 @@ impl Runtime {
         }
     }
 
-    /// Waits until all that was asked for so far is safe in the log: runs that were submitted, messages that were
-    /// sent. Drives all runs meanwhile.
+    /// Waits until all requests so far are durable in the log: runs that were submitted, messages
+    /// that were sent. Drives all runs meanwhile.
     #[track_caller]
     pub fn flush(&mut self) -> Result<(), RunError> {
         if self.durable.is_none() {
@@ -126,7 +129,7 @@ impl Runtime {
         self.when_safe(Location::caller(), Answer::Done).map(drop)
     }
 
-    /// The runs of the log that cannot go on, and why.
+    /// The runs of the log that cannot continue, and why.
     pub fn paused(&self) -> Vec<Paused> {
         let runs = self.durable.iter().flat_map(|durable| durable.runs.unfinished());
         runs.filter_map(|(run, known)| match known {
@@ -137,14 +140,14 @@ impl Runtime {
         .collect()
     }
 
-    /// Steps that must not be done twice and were cut off, and wait for a person to decide.
+    /// The steps that must not be done twice, were interrupted, and wait for a person's decision.
     pub fn doubts(&self) -> Vec<Doubt> {
         let dormant = self.durable.iter().flat_map(|durable| durable.runs.dormant());
         let dormant = dormant.flat_map(|dormant| dormant.doubts().cloned());
         self.steps_in_doubt().chain(dormant).collect()
     }
 
-    /// Decides on a step in doubt, by its key.
+    /// Decides the outcome of a step in doubt, by its key.
     pub fn decide(&mut self, key: &str, decision: Decision) -> Result<(), RunError> {
         let request = Request::Decide { key: key.into(), decision };
         self.carry_out_accepted(request).map(drop).map_err(RunError::Failed)
@@ -170,19 +173,20 @@ impl Runtime {
         answer.map_err(RunError::Failed)
     }
 
-    /// Gives turns until nobody is ready.
+    /// Gives turns until no task is ready.
     pub(crate) fn settle_down(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
         self.drive_until(at, Runtime::is_quiet)
     }
 
-    /// Does what a client asks, unless the process is ending and it would change something.
+    /// Carries out a client's request, unless the process is ending and the request would change
+    /// something.
     pub(crate) fn serve_client(&mut self, request: Request, tell: Tell) {
         if let Some((request, tell)) = self.host.inbox.admit(request, tell) {
             self.serve(request, tell);
         }
     }
 
-    /// Does what is asked; who asked is told when that is safe.
+    /// Carries out a request; the client is answered when the result is durable.
     pub(crate) fn serve(&mut self, request: Request, tell: Tell) {
         let tell = match &self.settings.redactions {
             Some(rules) => tell.redacting(rules),
@@ -208,7 +212,8 @@ impl Runtime {
         }
     }
 
-    /// Gives an answer when everything written so far is safe: that a run is over, say, is not true before.
+    /// Sends an answer when everything written so far is durable. That a run is finished, for
+    /// example, is not true before.
     pub(crate) fn answer_when_safe(&mut self, tell: Tell, answer: Result<Answer, TaskError>) {
         match &mut self.durable {
             Some(durable) if durable.failed.is_none() => {
@@ -219,7 +224,8 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// Does what is asked from outside, where values are plain JSON or those of a codec. The answer may be given when everything written so far is safe.
+    /// Carries out a request from outside, whose values are plain JSON or encoded. The answer may
+    /// be sent when everything written so far is durable.
     pub(crate) fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         let request = request.accepted(|value| match &self.settings.registry.language {
             Some(language) => language.check(value.get()).map(|()| value),
@@ -229,7 +235,7 @@ impl Runtime {
         self.carry_out_accepted(request)
     }
 
-    /// Does what is asked, with values as the log has them.
+    /// Carries out a request whose values are in the form of the log.
     pub(crate) fn carry_out_accepted(&mut self, request: Request) -> Result<Answer, TaskError> {
         match &self.durable {
             // A run answers from its memory, which is ahead of a log that has failed.
@@ -380,12 +386,13 @@ impl Runtime {
         resolved
     }
 
-    /// The number of a run that goes on in this process.
+    /// The number of a live run in this process.
     pub(crate) fn live_run(&self, uuid: Uuid) -> Option<RunId> {
         self.live(uuid).ok()
     }
 
-    /// How this runtime stands: its functions, how many runs go on, which are paused and why.
+    /// The status of this runtime: its functions, the number of live runs, and which runs are
+    /// paused and why.
     pub fn status(&self) -> Status {
         Status {
             pid: std::process::id(),
@@ -447,7 +454,8 @@ impl Runtime {
         }
     }
 
-    /// Settles a promise that no run has any more. One that had its answer has it still, and another one is ignored; one that a fork has too is left to it.
+    /// Settles a promise that no run waits for any more. If it was settled before, the new answer
+    /// is ignored; a promise that a fork has too is left to the fork.
     fn settle_late(&self, promise: Uuid, otherwise: TaskError) -> Result<Answer, TaskError> {
         let promises = self.host.inbox.promises();
         match promises.was_settled(promise).filter(|_| promises.sharing(promise).is_empty()) {
@@ -480,7 +488,7 @@ impl Runtime {
             false => {
                 let forks = forks.join(", ");
                 let message = format!(
-                    "the run that made promise {promise} is over; a fork of it has to be named to settle it: {forks}"
+                    "the run that made promise {promise} is finished; name the fork whose promise is to be settled: {forks}"
                 );
                 TaskError::new(ErrorKind::UnknownPromise, message)
             }
@@ -499,7 +507,7 @@ impl Runtime {
         if found { Ok(Answer::Done) } else { Err(not_in_doubt(key)) }
     }
 
-    /// Writes to the log of a run that does not go on at present.
+    /// Writes to the log of a run that is not running.
     fn on_dormant(
         &mut self,
         run: Uuid,
@@ -527,7 +535,7 @@ impl Runtime {
         self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid))
     }
 
-    /// The number that a run which is not over has in this process.
+    /// The number of an unfinished run in this process.
     pub(crate) fn live(&self, uuid: Uuid) -> Result<RunId, TaskError> {
         let Some(durable) = &self.durable else { return Err(no_log_here()) };
         match durable.runs.get(&uuid) {
@@ -539,7 +547,7 @@ impl Runtime {
         }
     }
 
-    /// Whether the end of a run is written down, and perhaps not safe yet.
+    /// Whether the end of a run is recorded, but perhaps not durable yet.
     fn has_ended(&self, id: RunId) -> bool {
         let durable_state =
             self.places.get(&id).and_then(|place| self.runs[*place].durable_state.as_ref());
@@ -554,9 +562,10 @@ fn needs_log(request: &Request) -> bool {
     !without
 }
 
-/// The error for an answer that nobody waits for any more.
+/// The error for an answer that no task waits for any more.
 fn nobody_waits(promise: Uuid) -> TaskError {
-    let message = format!("the run of promise {promise} is over, and nobody waits for it any more");
+    let message =
+        format!("the run of promise {promise} is finished, and no task waits for it any more");
     TaskError::new(ErrorKind::UnknownPromise, message)
 }
 

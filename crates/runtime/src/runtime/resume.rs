@@ -60,7 +60,7 @@ impl Runtime {
         }
     }
 
-    /// The same with a log that may not be in its file yet.
+    /// Resumes a run whose log may not be in its file yet.
     pub(crate) fn bring_back(
         &mut self,
         uuid: Uuid,
@@ -133,7 +133,7 @@ impl Runtime {
         let known = match durable.read(uuid, |_| false) {
             Ok(decoded) => {
                 let message = format!(
-                    "run {uuid} is left alone by this process, which drives another one only"
+                    "run {uuid} is not resumed by this process, which drives only another run"
                 );
                 let error = TaskError::new(ErrorKind::Unreachable, message);
                 Known::Paused(error, Some(durable.keep_dormant(chain, &decoded)))
@@ -154,7 +154,7 @@ impl Runtime {
     /// A run cannot go on.
     pub(crate) fn pause(&mut self, uuid: Uuid, error: TaskError, dormant: Option<Box<DormantRun>>) {
         self.warn_paused(uuid, &error);
-        let told = (Stage::Log, format!("the run cannot go on and is paused: {error}"));
+        let told = (Stage::Log, format!("the run cannot continue and is paused: {error}"));
         let data = Data::Log { level: LogLevel::Error, step: None };
         self.tell_activity(uuid.into(), None, told, data);
         if error.kind() == ErrorKind::Diverged {
@@ -167,7 +167,7 @@ impl Runtime {
     pub(crate) fn warn_paused(&self, uuid: Uuid, error: &TaskError) {
         let what = match error.kind() {
             ErrorKind::RunHeld => shown(error).to_string(),
-            _ => format!("run {uuid} cannot go on and is paused: {}", shown(error)),
+            _ => format!("run {uuid} cannot continue and is paused: {}", shown(error)),
         };
         match (
             &self.settings.registry.language,
@@ -599,7 +599,7 @@ impl Durable {
         }
     }
 
-    /// The same of a run that was over in this process, and whose file may lack its end yet.
+    /// Reads the log of a run that ended in this process, and whose file may lack its end yet.
     pub(crate) fn read_over(
         &mut self,
         uuid: Uuid,

@@ -20,8 +20,9 @@ impl Ask for Runtime {
 }
 
 impl Runtime {
-    /// Removes a durable run that is over. Its id stays known: starting it again is an error, and runs nothing. It is safe once the log has it
-    /// ([`flush`](Runtime::flush) waits for that).
+    /// Removes a finished durable run. Its id stays known: starting it again is an error, and runs
+    /// nothing. The removal is durable once the log has it ([`flush`](Runtime::flush) waits for
+    /// that).
     ///
     /// ```
     /// use tiffany::{Runtime, TaskError};
@@ -46,8 +47,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Compacts a durable run that is over: what it was started with and what came of it is left. It is read and checked on this thread, and is safe when this
-    /// comes back.
+    /// Compacts a finished durable run: only its input and its outcome are left. The run is read
+    /// and checked on this thread, and the change is durable when this returns.
     #[track_caller]
     pub fn compact<T>(&mut self, run: &DurableRun<T>) -> Result<Pruned, RunError> {
         self.flush()?;
@@ -56,7 +57,7 @@ impl Runtime {
         Ok(pruned)
     }
 
-    /// The same without waiting for the log.
+    /// Compacts a finished durable run without waiting for the log.
     pub(crate) fn compact_now(&mut self, run: Uuid) -> Result<Pruned, RunError> {
         let mut pruned = self.compact_several(&[run])?;
         match pruned.refused.pop() {
@@ -65,7 +66,7 @@ impl Runtime {
         }
     }
 
-    /// The same for several runs; those that are damaged are left, and told.
+    /// Compacts several runs; damaged ones are left, and reported.
     pub(crate) fn compact_several(&mut self, runs: &[Uuid]) -> Result<Pruned, RunError> {
         let view = self.look()?;
         let runs = resting(&view, runs).map_err(RunError::Failed)?;
@@ -92,7 +93,7 @@ impl Runtime {
         self.prune_planned(rules).map(|(_, pruned)| pruned)
     }
 
-    /// The same, with what was planned.
+    /// Does what rules say, and returns the plan too.
     #[track_caller]
     pub(crate) fn prune_planned(
         &mut self,
@@ -107,7 +108,7 @@ impl Runtime {
         Ok((plan, pruned))
     }
 
-    /// The same without waiting for the log, and without its blobs.
+    /// Does what rules say without waiting for the log, and without removing blobs.
     pub(crate) fn prune_now(&mut self, rules: &[Retention]) -> Result<(Plan, Pruned), RunError> {
         let view = self.look()?;
         let plan = self.plan_at(&view, rules)?;
@@ -123,7 +124,7 @@ impl Runtime {
         self.collect_now()
     }
 
-    /// The same without waiting for the log.
+    /// Removes unreferenced blobs without waiting for the log.
     pub(crate) fn collect_now(&mut self) -> Result<Collected, RunError> {
         collect_blobs(self).map_err(RunError::Failed)
     }

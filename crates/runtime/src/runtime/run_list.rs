@@ -33,7 +33,7 @@ pub(crate) enum FinishedRuns {
 }
 
 impl Runtime {
-    /// The durable runs of this runtime: those that go on, and those that are over.
+    /// Returns a page of the durable runs of this runtime, live and finished.
     ///
     /// ```
     /// use tiffany::control::{RunQuery, State};
@@ -291,9 +291,9 @@ impl Ended {
     }
 }
 
-/// The error for clients when the system gives no thread for what they asked.
+/// The error for a request that the system cannot start a thread for.
 pub(crate) fn no_thread(what: &str, error: &std::io::Error) -> TaskError {
-    let message = format!("the system gives no thread for {what}: {error}");
+    let message = format!("the system cannot start a thread for {what}: {error}");
     TaskError::new(ErrorKind::Host, message)
 }
 

@@ -180,7 +180,7 @@ impl Runtime {
         }
         let dropped = run.counts().unobserved_dropped;
         if dropped > 0 {
-            let message = format!("{dropped} more tasks failed and nobody waited for them");
+            let message = format!("{dropped} more tasks failed and no task waited for them");
             self.show_unobserved(&TaskError::failed(message));
         }
         let Some(outcome) = run.take_outcome() else { unreachable!("a run that is over has one") };

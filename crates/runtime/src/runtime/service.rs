@@ -14,8 +14,10 @@ use tiffany_records::RunError;
 const PACE: Duration = Duration::from_millis(20);
 
 impl Runtime {
-    /// Drives all runs and answers who asks, for as long as this says so. It is asked whenever something happens, and when somebody
-    /// [nudges](crate::handle::RuntimeHandle::nudge). When the log fails, runs stand still from there on, and what only looks is still answered.
+    /// Drives all runs and answers requests while the function returns `true`. It is called
+    /// whenever something happens, and after a [nudge](crate::handle::RuntimeHandle::nudge). When
+    /// the log fails, runs make no more progress, but requests that change nothing are still
+    /// answered.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -75,9 +77,10 @@ impl Runtime {
         Ok(())
     }
 
-    /// Begins no more attempts at steps, and drives all runs until those under way are over and safe, or time is up. `true`: nothing is under
-    /// way any more. What waits for a step goes on after a restart. If the log has failed, attempts have the same time,
-    /// although nothing of them can be recorded.
+    /// Starts no more attempts at steps, and drives all runs until the running attempts have
+    /// finished and are durable, or the time is up. `true`: no attempt is running any more. Tasks
+    /// that wait for a step continue after a restart. If the log has failed, attempts have the same
+    /// time, although their results cannot be recorded.
     #[track_caller]
     pub fn drain(&mut self, patience: Duration) -> Result<bool, RunError> {
         let at = Location::caller();
@@ -96,7 +99,8 @@ impl Runtime {
         }
     }
 
-    /// Drives all runs and answers who asks for so long: see [`serve_while`](Runtime::serve_while).
+    /// Drives all runs and answers requests for this long: see
+    /// [`serve_while`](Runtime::serve_while).
     #[track_caller]
     pub fn serve_for(&mut self, time: Duration) -> Result<(), RunError> {
         let deadline = Instant::now() + time;

@@ -18,8 +18,9 @@ use tiffany_records::value::Json;
 const AGAIN_AFTER: u64 = 8;
 
 impl Runtime {
-    /// Lets the log of a run made of state machines begin anew with a snapshot, now and not only
-    /// [every so many records](crate::runtime::builder::Builder::snapshot_every). Drives all runs until none can go on by itself.
+    /// Starts the log of a run of state machines again with a snapshot now, in addition to the
+    /// [automatic ones](crate::runtime::builder::Builder::snapshot_every). Drives all runs until
+    /// none can make progress by itself.
     #[track_caller]
     pub fn snapshot<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
         self.settle_down(Location::caller())?;
@@ -66,15 +67,16 @@ impl Runtime {
             return Err("it is not durable".into());
         };
         let Some(input) = durable_state.input.clone() else {
-            return Err("its root is no state machine that can be written down".into());
+            return Err("its root is not a serializable state machine".into());
         };
         if durable_state.branch.is_some() {
             return Err(
-                "it is a fork, and what it may do stands in the log that would be replaced".into(),
+                "it is a fork, and the steps that it may do are in the log that would be replaced"
+                    .into(),
             );
         }
         if durable_state.holding.error.is_some() {
-            return Err("it is held, which stands in the log that would be replaced".into());
+            return Err("it is held, which is recorded in the log that would be replaced".into());
         }
         if let Some(error) = &durable.failed {
             return Err(error.to_string());
@@ -143,6 +145,6 @@ impl Runtime {
 }
 
 fn no_snapshot<T>(run: &DurableRun<T>, why: &str) -> TaskError {
-    let message = format!("run {} cannot be written down as a whole: {why}", run.uuid());
+    let message = format!("run {} cannot be saved as a snapshot: {why}", run.uuid());
     TaskError::new(ErrorKind::NoSnapshot, message)
 }

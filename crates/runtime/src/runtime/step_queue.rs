@@ -7,7 +7,8 @@ use tiffany_kernel::{CallRef, Time};
 
 use crate::line::Line;
 
-/// What a named queue allows. A queue is its runtime's: steps of all its runs stand in it, first in, first out.
+/// The limits of a named queue. A queue belongs to a runtime: steps of all its runs wait in it,
+/// first in, first out.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,23 +29,23 @@ use crate::line::Line;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueSettings {
-    /// How many attempts may be under way at once. One that was given up, for its timeout or because its task was cancelled,
-    /// does not count any more. With 0 nothing begins.
+    /// How many attempts may run at once. One that was abandoned, because of its timeout or because
+    /// its task was cancelled, does not count any more. With 0, no attempt starts.
     pub concurrency: Option<usize>,
-    /// How often an attempt may begin.
+    /// How often an attempt may start.
     pub rate: Option<Rate>,
 }
 
-/// So many in any such time. They are counted from when the runtime was built.
+/// A number of starts in a period. Periods are counted from when the runtime was built.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// How many may begin; with 0, none.
+    /// How many attempts may start; with 0, none.
     pub starts: usize,
-    /// In which time.
+    /// The period.
     pub per: Duration,
 }
 
-/// A queue at work.
+/// A queue with the steps in it.
 pub(crate) struct Queue {
     settings: QueueSettings,
     line: Line<CallRef>,

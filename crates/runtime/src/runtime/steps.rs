@@ -48,26 +48,26 @@ enum Due {
     Queue(usize),
 }
 
-/// A step that is not over.
+/// An unfinished step.
 pub(crate) struct Underway {
     pub(crate) work: StepWork,
     pub(crate) key: Arc<str>,
     birth: u64,
-    /// Where its jitter comes from.
+    /// The seed of its jitter.
     seed: u64,
-    /// What its work has kept, as JSON.
+    /// The checkpoint of its work, as JSON.
     checkpoint: Option<Arc<str>>,
-    /// An attempt was given up in the middle, and may yet have its way.
+    /// Whether an attempt was abandoned while it was running, and may still take effect.
     in_doubt: bool,
     pub(crate) queue: Option<usize>,
     /// The number of the last attempt, and how many failed.
     pub(crate) attempt: u64,
     failures: u64,
     pub(crate) state: State,
-    /// What it may block a thread with, from the moment it is granted until the work takes it along.
+    /// Its slot for blocking a thread, from the moment it is granted until the work takes it.
     slot: Option<Slot>,
     timer: Option<Time>,
-    /// When its task asked for it, when it last came to its queue, and when the last attempt began.
+    /// When its task called it, when it last joined its queue, and when the last attempt started.
     asked: Time,
     queued: Time,
     launched: Time,
@@ -140,12 +140,12 @@ impl Effects {
         })
     }
 
-    /// From now on nothing begins.
+    /// Starts no more attempts from now on.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Whether work is being done, or is about to be.
+    /// Whether an attempt is running, or is about to start.
     pub(crate) fn is_under_way(&self) -> bool {
         self.steps.values().any(|step| step.state.is_out())
     }
@@ -284,7 +284,8 @@ impl Effects {
 }
 
 impl Runtime {
-    /// How many results of steps came too late so far: after their timeout, or when nobody waited for them any more.
+    /// How many results of steps came too late so far: after their timeout, or when no task waited
+    /// for them any more.
     pub fn late_results(&self) -> u64 {
         self.effects.late
     }
@@ -306,8 +307,7 @@ impl Runtime {
         let Some(Known { key, birth, seed, begun }) = self.identity(call) else { return };
         let in_doubt = begun.is_open && work.kind == Kind::AtMostOnce;
         if in_doubt && !work.holds_in_doubt {
-            let message =
-                format!("the process ended while attempt {} was under way", begun.attempt);
+            let message = format!("the process ended while attempt {} was running", begun.attempt);
             let mut error = TaskError::new(ErrorKind::InDoubt, message);
             error.add_call(work.name, work.at.clone());
             return self.complete(call.run, Completion::Call(call, Err(error)));
@@ -627,7 +627,7 @@ impl Runtime {
         }
     }
 
-    /// Stops what can be stopped. `true`: the work had not begun.
+    /// Stops the work if that is possible. `true`: the work had not started.
     fn stop_work(&mut self, call: CallRef) -> bool {
         if let Some(Underway { state: State::Running { attempt, stop, .. }, .. }) =
             self.effects.steps.get(&call)
@@ -683,7 +683,9 @@ impl Runtime {
         let (number, kind) = (step.attempt, step.work.kind);
         let what = match (is_over_time, step.work.timeout, heartbeat) {
             (true, Some(timeout), _) => format!("took longer than {timeout:?}"),
-            (_, _, heartbeat) => format!("gave no sign for {:?}", heartbeat.unwrap_or_default()),
+            (_, _, heartbeat) => {
+                format!("sent no heartbeat for {:?}", heartbeat.unwrap_or_default())
+            }
         };
         let never_began = self.stop_work(call);
         if kind == Kind::AtMostOnce && !never_began && self.hold_in_doubt(call) {

@@ -8,21 +8,21 @@ use crate::runtime::Runtime;
 use crate::runtime::durable_runs::Known;
 use tiffany_records::RunError;
 
-/// Where a durable run stands in a runtime.
+/// The state of a durable run in a runtime.
 #[derive(Clone, Debug)]
 pub enum Standing {
-    /// It goes on.
+    /// It is live.
     Live,
-    /// It is over.
+    /// It is finished, or was removed.
     Over,
-    /// It can't go on, and why.
+    /// It can't continue, and why.
     Paused(TaskError),
     /// The runtime has no such run.
     Unknown,
 }
 
 impl Runtime {
-    /// Where a durable run stands.
+    /// Returns the state of a durable run.
     #[doc(hidden)]
     pub fn standing(&self, uuid: Uuid) -> Standing {
         if let Some(error) = self.refusal(uuid) {

@@ -180,7 +180,7 @@ pub struct Trial {
     pub id: String,
     /// Its function.
     pub function: String,
-    /// How many of its outward calls were as in the log.
+    /// The number of its outward calls that matched the log.
     pub calls: usize,
     /// The outward calls that it would make next.
     pub upcoming: Vec<Upcoming>,
@@ -205,7 +205,7 @@ impl Trial {
     pub fn in_room(mut room: Runtime, view: &View, run: Uuid) -> Result<Trial, RunError> {
         let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
         if entry.state != RunState::Live {
-            let message = format!("run {run} is over: there is nothing that it would do next");
+            let message = format!("run {run} is finished: it would do nothing next");
             return Err(RunError::Failed(TaskError::new(ErrorKind::RunOver, message)));
         }
         let decoded = decode_run(view, run)?;

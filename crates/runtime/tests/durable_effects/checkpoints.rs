@@ -166,7 +166,7 @@ fn one_that_comes_too_late_is_dropped_and_counted_and_its_work_is_told() {
     assert_eq!((runtime.late_checkpoints(), runtime.late_results()), (1, 1));
     drop(runtime);
     let told = TOLD.lock().unwrap().take().unwrap();
-    assert!(told.contains("nobody waits for attempt 1 any more"), "{told}");
+    assert!(told.contains("no task waits for attempt 1 any more"), "{told}");
     assert_eq!(effects(&dir.log()), ["Start 1", "Kept 1", "Failed 1", "Start 2", "Result"]);
 }
 
@@ -197,7 +197,7 @@ fn a_runtime_that_goes_leaves_no_work_waiting() {
     }
     drop(runtime);
     let told = told.recv_timeout(Duration::from_secs(10)).expect("it does not wait for ever");
-    assert!(told.contains("nobody waits for attempt 1 any more"), "{told}");
+    assert!(told.contains("no task waits for attempt 1 any more"), "{told}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn an_at_most_once_step_that_was_cut_off_is_in_doubt() {
     drop(runtime);
     let begins = "task 1 (spawned at ";
     assert!(error.starts_with(begins), "{error}");
-    let says = "the process ended while attempt 1 was under way, in `send` at ";
+    let says = "the process ended while attempt 1 was running, in `send` at ";
     assert!(error.contains(says) && error.contains("[TFY0040]; find out whether"), "{error}");
     assert!(SEEN.lock().unwrap().is_empty(), "it was done again");
     assert_eq!(effects(&cut.log()), ["Start 1", "Result"]);

@@ -112,5 +112,5 @@ fn an_attempt_that_gives_signs_may_go_on_and_a_silent_one_not() {
     assert_eq!(busy.unwrap(), 1);
     let error = silent.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert!(error.message().contains("attempt 1 gave no sign for 120ms"), "{error}");
+    assert!(error.message().contains("attempt 1 sent no heartbeat for 120ms"), "{error}");
 }

@@ -544,10 +544,7 @@ fn an_interrupted_run_is_not_released_while_its_steps_are_under_way() {
     run_until(&mut runtime, || INTERRUPTED.load(Ordering::SeqCst));
     runtime.run(sleep(ms(5))).unwrap();
     let refused = runtime.release(&run, "ada", None).unwrap_err();
-    assert!(
-        refused.to_string().contains("until its steps that are under way have ended"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("until its running steps have finished"), "{refused}");
     assert!(refused.to_string().contains("`work` for "), "{refused}");
     assert_eq!(
         BEGUN.load(Ordering::SeqCst),

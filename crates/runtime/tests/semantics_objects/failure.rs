@@ -273,7 +273,7 @@ fn very_many_failures() {
     test.finish(run).unwrap();
     let shown = shown.take();
     assert_eq!(shown.len() - 1 + dropped, 1_000, "shown or counted");
-    let last = format!("{dropped} more tasks failed and nobody waited for them");
+    let last = format!("{dropped} more tasks failed and no task waited for them");
     assert_eq!(shown.last(), Some(&last), "and the count is shown too");
     assert_eq!(shown[0], "0", "the first are the ones that are shown");
 }

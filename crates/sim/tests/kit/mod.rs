@@ -1,4 +1,4 @@
-//! Workflows that use everything durable, each with what must hold for it.
+//! Workflows that use all durable features, each with the conditions that must hold.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use tiffany_sim::{Crashes, Failure, Report};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Whether every call is written down, or only those that concern the world.
+/// Whether all calls are recorded, or only those to the outside world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Every,
@@ -33,7 +33,7 @@ fn with(written: Written) -> impl Fn(&(), Builder) -> Builder {
 
 type Check = fn(Written, usize) -> Result<Report, Failure>;
 
-/// All of them, by name.
+/// All workflows, by name.
 pub(crate) const ALL: &[(&str, Check)] = &[
     ("steps", |written, most| steps(written).at_most(most).report()),
     ("stubborn", |written, most| stubborn(written).at_most(most).report()),
@@ -44,7 +44,7 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("bank", |written, most| bank(written).at_most(most).report()),
 ];
 
-/// Steps of all kinds in tasks of their own, with retries and a queue, large values, and what is drawn.
+/// Steps of all kinds in separate tasks, with retries and a queue, large values, and random values.
 pub(crate) fn steps(written: Written) -> Crashes {
     async fn work(count: u64) -> Result<(Vec<u64>, u64, usize), TaskError> {
         let first = random().await % 100;
@@ -79,7 +79,7 @@ pub(crate) fn steps(written: Written) -> Crashes {
         .set_up(move |_, builder| builder.queue("narrow", narrow))
 }
 
-/// A step that fails until it may not be tried again, and one that is not worth it.
+/// A step that fails until its attempts are used up, and one whose error is not retried.
 pub(crate) fn stubborn(written: Written) -> Crashes {
     async fn work((): ()) -> Result<(String, String), TaskError> {
         let never = step("never", || Err::<(), _>("no")).retry(Retry::times(4).first(30 * MS));
@@ -91,7 +91,7 @@ pub(crate) fn stubborn(written: Written) -> Crashes {
     Crashes::of(work, ()).set_up(with(written)).holds(|_, seen| {
         let count = |name: &str| seen.ledger().iter().filter(|entry| entry.name == name).count();
         let (never, lost, crashes) = (count("never"), count("lost"), seen.crashes());
-        // A crash can cost one attempt more.
+        // A crash can cost one more attempt.
         match never <= 4 + crashes && lost <= 1 + crashes {
             true => Ok(()),
             false => Err(format!("tried {never} and {lost} times with {crashes} crashes")),
@@ -126,7 +126,7 @@ pub(crate) fn talk(written: Written) -> Crashes {
     })
 }
 
-/// Tasks that share memory, and write down what they see of each other.
+/// Tasks that share memory and record what they see of each other.
 pub(crate) fn sharing(written: Written) -> Crashes {
     async fn work(count: u64) -> Result<usize, TaskError> {
         let shared: Rc<RefCell<Vec<u64>>> = Rc::default();
@@ -220,7 +220,7 @@ pub(crate) fn racing(written: Written) -> Crashes {
     })
 }
 
-/// Several runs at once that end in all ways: well, with an error, with a panic, with a deadlock.
+/// Several runs at once with all kinds of ends: a value, an error, a panic, a deadlock.
 pub(crate) fn ends(written: Written) -> Crashes {
     let crashes = Crashes::in_world(|| ()).set_up(with(written)).set_up(|_, builder| {
         builder
@@ -250,14 +250,15 @@ pub(crate) fn ends(written: Written) -> Crashes {
     crashes.run("error", "error", &()).run("panic", "panic", &()).run("deadlock", "deadlock", &())
 }
 
-/// A bank that is asked over the wire: it knows keys, and does a thing once for each.
+/// A bank that is called over the network. It remembers keys, and performs each payment only once
+/// per key.
 #[derive(Default)]
 pub(crate) struct Bank {
     paid: Mutex<BTreeMap<String, u64>>,
     letters: Mutex<Vec<String>>,
 }
 
-/// Payments that must be made exactly once, and letters that must be sent once at most.
+/// Payments that must be made exactly once, and letters that must be sent at most once.
 pub(crate) fn bank(written: Written) -> Crashes<Arc<Bank>> {
     async fn pay(bank: Arc<Bank>, amounts: Vec<u64>) -> Result<u64, TaskError> {
         let mut sum = 0;
@@ -272,7 +273,7 @@ pub(crate) fn bank(written: Written) -> Crashes<Arc<Bank>> {
                 post.letters.lock().unwrap().push(format!("paid {amount}"));
                 Ok::<(), String>(())
             });
-            // In doubt is as good as sent.
+            // A letter in doubt counts as sent.
             letter.at_most_once().await.unwrap_or(());
         }
         Ok(sum)

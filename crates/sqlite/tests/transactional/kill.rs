@@ -1,5 +1,5 @@
-//! A process that is killed with SIGKILL, at each boundary between the parts of an attempt and at random moments: the user's table
-//! has each effect exactly once.
+//! A process is killed with SIGKILL, between any two stages of an attempt and at random moments.
+//! The user's table must have each effect exactly once.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -21,7 +21,7 @@ fn die() {
     std::thread::sleep(Duration::from_secs(60));
 }
 
-/// What the process does that is killed. It dies when a stage is reached for the `nth` time.
+/// The process that is killed. It dies when a stage is reached for the `nth` time.
 fn be_killed(dir: &Path, rounds: i64, die_at: Option<(Stage, u64)>) {
     let reached = AtomicU64::new(0);
     let db = Sqlite::new(dir.join("db")).on_stage(move |stage, _| {
@@ -96,14 +96,14 @@ fn killed_between_any_two_parts_of_an_attempt() {
             let dir = Dir::new();
             let test = "kill::killed_between_any_two_parts_of_an_attempt";
             let mut kills = 0;
-            // The first process comes to the nth round; each later one dies at its first.
+            // The first process dies in the nth round; each later one dies in its first.
             for nth in [nth, 1] {
                 let status =
                     start(test, &dir, &format!("{stage:?} {nth}")).wait().expect("it ends");
                 if was_killed(status) {
                     kills += 1;
                 } else {
-                    // The last round was confirmed, and nothing was left to be reached.
+                    // The last round was committed, so no stage was left to be reached.
                     assert!(status.success(), "{stage:?} {nth}");
                 }
             }
@@ -127,7 +127,7 @@ fn killed_at_random_moments() {
         assert!(began.elapsed() < Duration::from_secs(50), "it does not come to its end");
         let mut child = start("kill::killed_at_random_moments", &dir, "");
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        // Longer and longer, so that a slow machine comes to its end too.
+        // The intervals grow, so that a slow machine finishes too.
         std::thread::sleep(Duration::from_millis(6 + (state >> 33) % (8 + 2 * kills as u64)));
         if let Some(status) = child.try_wait().expect("it can be asked") {
             assert!(status.success());

@@ -11,7 +11,7 @@ use tiffany::{Builder, Runtime};
 use tiffany_sqlite::Sqlite;
 use tiffany_sqlite::rusqlite::Connection;
 
-/// A directory that goes when it is dropped.
+/// A directory that is removed when it is dropped.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -32,7 +32,7 @@ impl Dir {
         Sqlite::new(self.0.join("db"))
     }
 
-    /// How often each round was done.
+    /// Returns how often each round was done.
     fn effects(&self) -> Vec<(i64, i64)> {
         let db = self.open();
         let count = "SELECT round, count(*) FROM effect GROUP BY round ORDER BY round";

@@ -1,4 +1,5 @@
-//! What a transactional step promises: it happens once, it gives the result of that one time, and what fails leaves nothing.
+//! The guarantees of a transactional step: it happens once, it returns the result of that one time,
+//! and a failed attempt leaves nothing behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,7 +19,7 @@ fn at_once(times: u64) -> Retry {
     Retry::times(times).first(ms(1))
 }
 
-/// A run that enters each round once, and gives what each step gave.
+/// A run that enters each round once, and returns the result of each step.
 fn entering(db: &Sqlite, rounds: i64) -> impl Fn(()) -> Entering + use<> {
     let db = db.clone();
     move |()| {
@@ -41,7 +42,7 @@ fn entering(db: &Sqlite, rounds: i64) -> impl Fn(()) -> Entering + use<> {
 type Entering = std::pin::Pin<Box<dyn Future<Output = Result<Vec<String>, TaskError>>>>;
 
 #[test]
-fn it_is_done_and_the_log_says_of_what_kind_it_is() {
+fn a_step_is_done_and_its_kind_is_in_the_log() {
     let dir = Dir::new();
     let log = dir.0.join("log");
     let mut runtime = builder(&log).register("work", entering(&dir.sqlite(), 2)).build().unwrap();
@@ -55,9 +56,9 @@ fn it_is_done_and_the_log_says_of_what_kind_it_is() {
 }
 
 #[test]
-fn an_attempt_that_comes_after_one_that_was_confirmed_is_given_its_result() {
+fn an_attempt_after_a_committed_one_gets_its_result() {
     let dir = Dir::new();
-    // The first attempt hangs after its transaction was confirmed, until it is given up.
+    // The first attempt hangs after its commit until it is given up.
     let db = dir.sqlite().on_stage(|stage, attempt| {
         let began = Instant::now();
         while stage == Stage::Committed
@@ -86,7 +87,7 @@ fn an_attempt_that_comes_after_one_that_was_confirmed_is_given_its_result() {
 }
 
 #[test]
-fn an_attempt_whose_time_is_over_before_it_is_confirmed_is_undone() {
+fn an_attempt_that_times_out_before_its_commit_is_rolled_back() {
     let dir = Dir::new();
     let waits = Arc::new(AtomicU64::new(0));
     let (count, seen) = (Arc::clone(&waits), Arc::clone(&waits));
@@ -106,7 +107,7 @@ fn an_attempt_whose_time_is_over_before_it_is_confirmed_is_undone() {
             step.timeout(ms(50)).await.unwrap_err()
         })
         .unwrap();
-    // Whoever is told this must not do it another way: it could have been confirmed at the last moment.
+    // The caller must not do it in another way: it could have been committed at the last moment.
     assert_eq!(error.kind(), ErrorKind::InDoubt, "{error}");
     assert!(error.message().contains("attempt 1 took longer than 50ms"), "{error}");
     let began = Instant::now();
@@ -120,7 +121,7 @@ fn an_attempt_whose_time_is_over_before_it_is_confirmed_is_undone() {
 }
 
 #[test]
-fn what_fails_leaves_nothing_and_is_tried_again() {
+fn a_failed_attempt_leaves_nothing_and_is_repeated() {
     let dir = Dir::new();
     let db = dir.sqlite();
     let given: u64 = tiffany::try_run(async move {
@@ -140,7 +141,7 @@ fn what_fails_leaves_nothing_and_is_tried_again() {
 }
 
 #[test]
-fn a_database_that_is_busy_is_tried_again_as_the_policy_says() {
+fn attempts_on_a_busy_database_follow_the_policy() {
     let dir = Dir::new();
     let (db, other) = (dir.sqlite().busy_timeout(ms(1)), dir.open());
     let enter = move |policy: Option<Retry>| {
@@ -156,7 +157,7 @@ fn a_database_that_is_busy_is_tried_again_as_the_policy_says() {
             }
         }
     };
-    // A table of ours and a connection are there from here on.
+    // From here on, the table of keys and a connection exist.
     assert_eq!(tiffany::try_run(enter(None)).unwrap(), 1);
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = tiffany::try_run(enter(None)).unwrap_err().to_string();
@@ -172,7 +173,7 @@ fn a_database_that_is_busy_is_tried_again_as_the_policy_says() {
 }
 
 #[test]
-fn a_run_of_the_same_id_in_another_directory_is_told_so() {
+fn a_run_of_the_same_id_in_another_directory_gets_an_error() {
     let dir = Dir::new();
     for (log, table) in [("one", "keys"), ("two", "keys"), ("three", "other \"keys\"")] {
         let db = dir.sqlite().table(table);
@@ -196,7 +197,7 @@ fn a_run_of_the_same_id_in_another_directory_is_told_so() {
 }
 
 #[test]
-fn keys_of_runs_that_are_over_can_be_removed() {
+fn keys_of_finished_runs_can_be_removed() {
     let dir = Dir::new();
     let db = dir.sqlite();
     let waits = |db: &Sqlite| {
@@ -232,7 +233,7 @@ fn keys_of_runs_that_are_over_can_be_removed() {
 }
 
 #[test]
-fn what_is_confirmed_is_on_the_disk_whatever_the_connection_is_set_to() {
+fn commits_are_durable_whatever_the_connection_is_set_to() {
     for (set, is) in [("OFF", 2), ("NORMAL", 2), ("FULL", 2), ("EXTRA", 3)] {
         let dir = Dir::new();
         let db = dir.sqlite().on_connect(move |connection| {
@@ -251,7 +252,7 @@ fn what_is_confirmed_is_on_the_disk_whatever_the_connection_is_set_to() {
 }
 
 #[test]
-fn a_result_that_cannot_be_written_down_undoes_the_work() {
+fn a_result_that_cannot_be_recorded_rolls_back_the_work() {
     let dir = Dir::new();
     let db = dir.sqlite();
     let error = tiffany::try_run(async move {
@@ -266,7 +267,7 @@ fn a_result_that_cannot_be_written_down_undoes_the_work() {
 }
 
 #[test]
-fn it_cannot_be_made_something_else() {
+fn a_transactional_step_cannot_be_given_another_kind() {
     let db = Dir::new().sqlite();
     let error = tiffany::try_run(async move {
         db.step("enter", |_, _| Ok::<_, StepError>(())).pure().input(&1).await

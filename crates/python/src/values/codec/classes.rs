@@ -1,5 +1,5 @@
-//! Classes by name: `module:qualname`, found among what the program has imported. Nothing is ever imported by a name
-//! out of a log.
+//! Classes by name: `module:qualname`, looked up among the modules that the program has imported. A
+//! name from a log never causes an import.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -8,7 +8,8 @@ use pyo3::types::{PyDict, PyString, PyType};
 
 use super::error::Fail;
 
-/// The name that a class has in the log. It is an error if the class could not be found again by it.
+/// Returns the name that a class has in the log. Returns an error if the class could not be found
+/// again by this name.
 pub(super) fn name_of(class: &Bound<'_, PyType>) -> Result<String, Fail> {
     let name = shown(class);
     let is_it = |name: &str| find(class.py(), name).is_ok_and(|found| found.is(class));
@@ -28,7 +29,8 @@ pub(super) fn name_of(class: &Bound<'_, PyType>) -> Result<String, Fail> {
     Err(Fail::new(what).next(next))
 }
 
-/// What the module that Python was started with is called while it runs. The log knows it by the name of its file.
+/// The names of the module that Python was started with, while it runs. In the log it has the name
+/// of its file.
 const MAIN: [&str; 2] = ["__main__", "__mp_main__"];
 
 fn main_name(py: Python<'_>) -> Result<Option<String>, Fail> {
@@ -36,7 +38,8 @@ fn main_name(py: Python<'_>) -> Result<Option<String>, Fail> {
     Ok(MAIN_NAME.get(py)?.call0()?.extract()?)
 }
 
-/// The name of a class as it is shown; plain for what is built in. Never fails.
+/// Returns the name of a class for display, without the module for built-in classes. It never
+/// fails.
 pub(super) fn shown(class: &Bound<'_, PyType>) -> String {
     let part = |name: &Bound<'_, PyString>| {
         class
@@ -49,21 +52,23 @@ pub(super) fn shown(class: &Bound<'_, PyType>) -> String {
     format!("{}:{}", part(intern!(py, "__module__")), part(intern!(py, "__qualname__")))
 }
 
-/// The same in a sentence: what is built in needs no module.
+/// Returns the name of a value's class for a message, without the module for built-in classes.
 pub(super) fn type_of(value: &Bound<'_, PyAny>) -> String {
     let name = shown(&value.get_type());
     name.strip_prefix("builtins:").map(str::to_owned).unwrap_or(name)
 }
 
-/// The class of this name, if the program has it.
+/// Returns the class of this name, if the program has it.
 pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType>, Fail> {
     let Some((module_name, path)) = name.split_once(':') else {
-        return Err(Fail::new(format!("`{name}` is no name of a class: that is `module:class`")));
+        return Err(Fail::new(format!(
+            "`{name}` is not the name of a class, which is `module:class`"
+        )));
     };
     if let Some(code) = path.rsplit('.').next().filter(|code| code.starts_with("TFY"))
         && module_name == "tiffany.errors"
     {
-        // One of those that are made when they are needed.
+        // Classes of errors are created on first use.
         return a_class(name, crate::values::errors::class(py, code)?);
     }
     let imported = module(py, module_name)?;
@@ -79,21 +84,22 @@ pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType
     }
     if imported.is_none() && main.is_none() {
         let what = format!("the class `{name}` is not here: no module `{module_name}` is imported");
-        return Err(Fail::new(what).next(format!("import `{module_name}` before the run goes on")));
+        return Err(
+            Fail::new(what).next(format!("import `{module_name}` before the run is resumed"))
+        );
     }
     let what = format!("the class `{name}` is not here: the module `{module_name}` has none");
-    Err(Fail::new(what)
-        .next("bring the class back under its old name, or keep an alias of it there"))
+    Err(Fail::new(what).next("restore the class under its old name, or keep an alias there"))
 }
 
 fn a_class<'py>(name: &str, found: Bound<'py, PyAny>) -> Result<Bound<'py, PyType>, Fail> {
     found.cast_into::<PyType>().map_err(|error| {
         let class = shown(&error.into_inner().get_type());
-        Fail::new(format!("`{name}` is no class but a `{class}`"))
+        Fail::new(format!("`{name}` is not a class but a `{class}`"))
     })
 }
 
-/// What stands in a module under a path of names.
+/// Returns the object in a module at a path of names.
 fn inside<'py>(
     module: Option<&Bound<'py, PyAny>>,
     path: &str,
@@ -113,17 +119,17 @@ fn inside<'py>(
     Ok(Some(inner))
 }
 
-/// A module that the program has imported.
+/// Returns a module that the program has imported.
 pub(super) fn module<'py>(py: Python<'py>, name: &str) -> Result<Option<Bound<'py, PyAny>>, Fail> {
     static MODULES: Known = Known::new("sys", "modules");
     let module = MODULES.get(py)?.cast::<PyDict>()?.get_item(name)?;
     Ok(module.filter(|module| !module.is_none()))
 }
 
-/// What stands in the dictionary of a module or class. No code of theirs runs.
+/// Returns an entry of the dictionary of a module or class, without running their code.
 fn entry<'py>(of: &Bound<'py, PyAny>, name: &str) -> Result<Option<Bound<'py, PyAny>>, Fail> {
     let Some(entries) = of.getattr_opt(intern!(of.py(), "__dict__"))? else { return Ok(None) };
-    // A class gives a read-only view.
+    // A class returns a read-only view.
     match entries.cast::<PyDict>() {
         Ok(entries) => Ok(entries.get_item(name)?),
         Err(_) => {

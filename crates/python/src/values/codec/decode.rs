@@ -1,5 +1,5 @@
-//! JSON text to values. A loop with a stack of its own, like `encode.rs`. Knows that objects with a tag stand for
-//! something, and not for what.
+//! Decodes JSON text to values, in a loop with its own stack, like `encode.rs`. It recognizes
+//! objects with a tag, but doesn't know what each tag means.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -14,17 +14,17 @@ use super::form::{self, Missing, Plans, Tag, Tagged};
 use super::path::{Path, Step};
 use super::reader::{After, BadText, Number, Reader};
 
-/// The value that a JSON text stands for.
+/// Decodes the value of a JSON text.
 pub(crate) fn decode<'py>(py: Python<'py>, json: &str) -> Result<Bound<'py, PyAny>, CodecError> {
     decode_with(py, json, Missing::Fails)
 }
 
-/// The names that begin with `$`.
+/// The meaning of names that begin with `$`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dollar {
-    /// They are tags.
+    /// The names are tags.
     Tags,
-    /// They are names like others: the value came from outside the program.
+    /// The names are ordinary: the value came from outside the program.
     Names,
 }
 
@@ -55,26 +55,26 @@ struct Decoder<'py, 't> {
     py: Python<'py>,
     reader: Reader<'t>,
     dollar: Dollar,
-    /// What is begun and not finished, outermost first.
+    /// The unfinished values, outermost first.
     open: Vec<Open<'py>>,
-    /// The elements so far of all lists that are open.
+    /// The elements so far of all unfinished lists.
     items: Vec<Bound<'py, PyAny>>,
-    /// How deep the value is so far. Brackets that belong to a tag do not count.
+    /// The current depth of the value. Brackets that belong to a tag do not count.
     levels: usize,
     names: Names<'py>,
     missing: Missing,
-    /// What the tags found out, once there is one.
+    /// Data that the handlers of tags share, created on first use.
     plans: Option<Rc<Plans<'py>>>,
 }
 
-/// Names that were met, so that objects of one kind share them.
+/// Recent names, so that objects of the same shape share them.
 struct Names<'py>([Option<Bound<'py, PyString>>; NAMES]);
 
-/// How many are remembered.
+/// The number of names that are remembered.
 const NAMES: usize = 64;
 
 enum Open<'py> {
-    /// With the place where its elements begin.
+    /// A list, with the index of its first element.
     List {
         start: usize,
         counts: bool,
@@ -91,7 +91,7 @@ struct OpenTag<'py> {
     tag: &'static Tag,
     head: Option<Bound<'py, PyAny>>,
     fields: Option<Bound<'py, PyDict>>,
-    /// Where the value goes that comes next, once the tag has its own.
+    /// The name of the next value, once the tag has its own.
     name: Option<Bound<'py, PyString>>,
 }
 
@@ -133,7 +133,8 @@ impl<'py> Decoder<'py, '_> {
         }
     }
 
-    /// Puts a value where it belongs, and so on with what is complete by that. The whole, if that is complete.
+    /// Adds a value to the innermost open value, and closes those that are complete. Returns the
+    /// whole value once it is complete.
     #[inline]
     fn put(&mut self, mut value: Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>, Fail> {
         let Decoder { py, reader, open, names, .. } = self;
@@ -177,7 +178,7 @@ impl<'py> Decoder<'py, '_> {
         }
     }
 
-    /// The beginning of an object; the whole of it if it is empty.
+    /// Begins an object; returns it if it is empty.
     fn begin_object(&mut self) -> Result<Option<Bound<'py, PyAny>>, Fail> {
         self.reader.pass();
         let counts = self.deeper()?;
@@ -199,7 +200,7 @@ impl<'py> Decoder<'py, '_> {
         Ok(None)
     }
 
-    /// Goes one level deeper, unless the bracket belongs to a tag. Whether it counts.
+    /// Increases the depth, unless the bracket belongs to a tag. Returns whether it did.
     fn deeper(&mut self) -> Result<bool, Fail> {
         let counts = match self.open.as_slice() {
             [.., Open::Tagged(_)] => false,
@@ -233,18 +234,18 @@ impl<'py> Decoder<'py, '_> {
         Ok(match self.reader.number()? {
             Number::Small(number) => PyInt::new(self.py, number).into_any(),
             Number::Float(number) => PyFloat::new(self.py, number).into_any(),
-            // Python has a limit for these.
+            // Python limits the number of digits.
             Number::Large(digits) => self.py.get_type::<PyInt>().call1((digits,))?,
         })
     }
 
-    /// The place in the value that the decoder has come to.
+    /// Returns the current place in the value.
     fn path(&self) -> Path {
         let starts = self.open.iter().filter_map(|open| match open {
             Open::List { start, .. } => Some(*start),
             _ => None,
         });
-        // A list has as many elements as there are before those of the next one.
+        // A list's elements end where those of the next list begin.
         let mut ends = starts.skip(1).chain([self.items.len()]);
         let steps = self.open.iter().filter_map(|open| match open {
             Open::List { start, .. } => Some(Step::Index(ends.next()? - start)),
@@ -259,7 +260,7 @@ impl<'py> Decoder<'py, '_> {
 }
 
 impl<'py> Names<'py> {
-    /// A name as Python has it: the one that was made before, if it is remembered.
+    /// Returns a name as a Python string; the previous object, if it is remembered.
     #[inline]
     fn of(&mut self, py: Python<'py>, name: Cow<'_, str>) -> Bound<'py, PyString> {
         let bytes = name.as_bytes();
@@ -278,14 +279,14 @@ impl<'py> Names<'py> {
     }
 }
 
-/// A name behind others: it is no tag, because that stands first.
+/// Returns an error if a name other than the first is a tag.
 #[inline]
 fn is_plain(name: &Bound<'_, PyString>) -> Result<(), Fail> {
     if !name.to_str()?.starts_with('$') {
         return Ok(());
     }
     let next = "a dict with such a name is written as pairs: {\"$dict\":[[name,value]]}";
-    Err(Fail::new("a name that begins with `$` stands behind others").next(next))
+    Err(Fail::new("a name that begins with `$` comes after others").next(next))
 }
 
 impl<'py> OpenTag<'py> {
@@ -312,7 +313,7 @@ impl<'py> OpenTag<'py> {
     }
 }
 
-/// An entry of an object. No name may stand there twice.
+/// Adds an entry to an object. A name that occurs twice is an error.
 #[inline]
 fn put_once<'py>(
     dict: &Bound<'py, PyDict>,
@@ -323,8 +324,6 @@ fn put_once<'py>(
     dict.set_item(name, value)?;
     match dict.len() > before {
         true => Ok(()),
-        false => {
-            Err(Fail::new(format!("the name `{}` stands there twice", name.to_string_lossy())))
-        }
+        false => Err(Fail::new(format!("the name `{}` occurs twice", name.to_string_lossy()))),
     }
 }

@@ -1,5 +1,6 @@
-//! Values to JSON text. A loop with a stack of its own: the depth of a value is never that of the machine's stack, and
-//! the stack says where in the value an error is. Knows forms, and not which type has which.
+//! Encodes values as JSON text, in a loop with its own stack: deep values don't use the machine's
+//! stack, and an error can name its place in the value. It handles forms, and doesn't know which
+//! type has which form.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use super::path::{Path, Step};
 use super::stdlib::{self, BigInt};
 use super::{hook, text};
 
-/// A value as JSON text on one line; the same text in every process.
+/// Encodes a value as JSON text on one line; the text is the same in every process.
 pub(crate) fn encode(value: &Bound<'_, PyAny>) -> Result<String, CodecError> {
     let mut encoder =
         Encoder { out: String::with_capacity(256), open: Vec::new(), kinds: HashMap::new() };
@@ -29,9 +30,9 @@ pub(crate) fn encode(value: &Bound<'_, PyAny>) -> Result<String, CodecError> {
 
 struct Encoder<'py> {
     out: String,
-    /// What is begun and not finished, outermost first.
+    /// The unfinished values, outermost first.
     open: Vec<Open<'py>>,
-    /// The kinds of the classes that were met, which are kept alive here.
+    /// The kinds of the classes so far, which are kept alive here.
     kinds: HashMap<*mut ffi::PyTypeObject, (Bound<'py, PyType>, Rc<Kind<'py>>)>,
 }
 
@@ -39,21 +40,21 @@ struct Encoder<'py> {
 struct Open<'py> {
     value: Bound<'py, PyAny>,
     parts: Parts<'py>,
-    /// How many parts were begun.
+    /// The number of parts that were begun.
     begun: usize,
 }
 
 enum Parts<'py> {
-    /// Of a list, which is asked each time: it may change while the user's code runs.
+    /// The parts of a list, which is read each time: it may change while the user's code runs.
     List,
     Dict(Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>),
-    /// Of a dict with other keys than texts; key and value are one part each.
+    /// The entries of a dict with keys other than strings; key and value are one part each.
     Pairs(Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>),
     Items(Vec<Bound<'py, PyAny>>),
-    /// With the places where their texts begin.
+    /// The elements of a set, with the offsets of their texts.
     Unordered(Vec<Bound<'py, PyAny>>, Vec<usize>),
     Fields(&'static str, Vec<Field<'py>>),
-    /// One, which stands for the whole.
+    /// A single part that replaces the value.
     One(Bound<'py, PyAny>),
 }
 
@@ -111,7 +112,7 @@ impl<'py> Encoder<'py> {
             return Ok(());
         }
         let py = value.py();
-        // There are only two of them.
+        // There are only two `bool` objects.
         if value.is(pyo3::types::PyBool::new(py, true)) {
             self.out.push_str("true");
             return Ok(());
@@ -183,7 +184,7 @@ impl<'py> Encoder<'py> {
     fn dict(&mut self, value: &Bound<'py, PyDict>) -> Result<(), Fail> {
         let mut plain = true;
         let mut pairs = Vec::with_capacity(value.len());
-        // No code of the user's runs meanwhile, so the dict stays as it is.
+        // No user code runs in the meantime, so the dict doesn't change.
         for (key, entry) in value {
             plain = plain && is_plain(&key);
             pairs.push((key, entry));
@@ -211,7 +212,7 @@ impl<'py> Encoder<'py> {
         Ok(())
     }
 
-    /// The error, with the place that the encoder has come to.
+    /// Returns an error with the current place.
     fn error(&self, fail: Fail) -> CodecError {
         if self.open.len() == MAX_LEVELS
             && let Some(at) = self.first_inside_itself()
@@ -224,7 +225,7 @@ impl<'py> Encoder<'py> {
         CodecError::at(ErrorKind::Unserializable, &self.path(self.open.len()), fail)
     }
 
-    /// The first of the open values that stands inside itself.
+    /// Returns the first of the open values that contains itself.
     fn first_inside_itself(&self) -> Option<usize> {
         let mut seen = HashMap::new();
         self.open
@@ -238,7 +239,7 @@ impl<'py> Encoder<'py> {
     }
 }
 
-/// Whether a key may stand as the name of an entry.
+/// Whether a key can be the name of an entry.
 #[inline]
 fn is_plain(key: &Bound<'_, PyAny>) -> bool {
     let Ok(key) = key.cast_exact::<PyString>() else { return false };
@@ -246,7 +247,8 @@ fn is_plain(key: &Bound<'_, PyAny>) -> bool {
 }
 
 impl<'py> Open<'py> {
-    /// Writes what stands before the next part, and gives that; or what stands at the end.
+    /// Writes the separator before the next part, and returns that part; or writes the end of the
+    /// value.
     #[inline]
     fn next_part(&mut self, out: &mut String) -> Result<Option<Bound<'py, PyAny>>, Fail> {
         let at = self.begun;
@@ -295,7 +297,7 @@ impl<'py> Open<'py> {
             Parts::Items(items) => {
                 out.push(if at == 0 { '[' } else { ',' });
                 let Some(item) = items.get(at) else {
-                    // The comma was one too many.
+                    // Removes the surplus comma.
                     if at > 0 {
                         out.pop();
                     }
@@ -331,7 +333,7 @@ impl<'py> Open<'py> {
         Ok(Some(part))
     }
 
-    /// The way from this value to the part that was begun last.
+    /// Returns the step from this value to the part that was begun last.
     fn step(&self) -> Option<Step> {
         let at = self.begun.saturating_sub(1);
         Some(match &self.parts {
@@ -346,7 +348,7 @@ impl<'py> Open<'py> {
                 Step::Key(key.map_or_else(|_| "?".into(), |key| key.to_string_lossy().into_owned()))
             }
             Parts::Unordered(..) => Step::Element,
-            // These names are ours, and no part of the way.
+            // These names are internal, and not part of the path.
             Parts::Fields(hook::CUSTOM, _) => return None,
             Parts::Fields(_, fields) => {
                 let name = &fields.get(at)?.0;
@@ -357,7 +359,7 @@ impl<'py> Open<'py> {
     }
 }
 
-/// Brings the texts of a set's elements, which begin at these places, into their order.
+/// Sorts the texts of a set's elements, which begin at these offsets.
 fn sort(out: &mut String, starts: &[usize]) {
     let begin = starts.first().copied().unwrap_or(out.len());
     let texts = out.split_off(begin);

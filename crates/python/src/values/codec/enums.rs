@@ -1,4 +1,4 @@
-//! Members of enums, both ways: by name; flags that are several members, by value.
+//! Encodes and decodes members of enums: by name; combinations of flags by value.
 
 use std::rc::Rc;
 
@@ -53,13 +53,13 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     let class_name = tagged.head()?;
     let class = classes::find(py, class_name)?;
     if !class.is_subclass(ENUM.get(py)?)? {
-        return Err(Fail::new(format!("`{class_name}` is no enum any more")));
+        return Err(Fail::new(format!("`{class_name}` is not an enum any more")));
     }
     match tagged.fields_of(["name", "value"])? {
         [Some(name), None] if name.is_exact_instance_of::<PyString>() => member(&class, &name)?
             .ok_or_else(|| {
                 let what = format!("`{class_name}` has no member `{name}`");
-                Fail::new(what).next("bring the member back; an alias for another one will do")
+                Fail::new(what).next("restore the member, or add an alias for another one")
             }),
         [None, Some(value)]
             if class.is_subclass(FLAG.get(py)?)? && value.is_exact_instance_of::<PyInt>() =>

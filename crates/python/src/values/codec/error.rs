@@ -1,4 +1,4 @@
-//! Why a value cannot be written down or read. Knows nothing of what the values are.
+//! Errors of values that cannot be encoded or decoded. It doesn't depend on the kinds of values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,30 +12,30 @@ use tiffany::ErrorKind;
 use super::path::Path;
 use crate::values::errors;
 
-/// An error of the codec: what, where inside the value, why, and the next step.
+/// An error of the codec: what happened, the place in the value, the reason, and the next step.
 #[derive(Debug)]
 pub(crate) struct CodecError {
-    /// `Unserializable`, `Unreadable`, or `BadArgument` for a wrong use of the codec.
+    /// `Unserializable`, `Unreadable`, or `BadArgument` for a misuse of the codec.
     pub(crate) kind: ErrorKind,
     /// The place inside the value: `.orders[3].customer`. The whole value is `.`.
     pub(crate) path: String,
-    /// What the value is: `the result of step "pay"`.
+    /// A description of the value: `the result of step "pay"`.
     subject: Cow<'static, str>,
-    /// What is wrong with it.
+    /// The reason.
     what: String,
-    /// What to do about it.
+    /// The next step.
     pub(crate) next: Cow<'static, str>,
-    /// The exception behind it: one of a hook, say.
+    /// The exception that caused the error, for example one in a hook.
     pub(crate) cause: Option<Box<PyErr>>,
 }
 
 impl CodecError {
-    /// The code that the error has everywhere: `TFY0034`, say.
+    /// Returns the stable error code, such as `TFY0034`.
     pub(crate) fn code(&self) -> &'static str {
         self.kind.code()
     }
 
-    /// The error of a part of a value, now that its place is known.
+    /// Creates the error for a failure in a part of a value, at this place.
     pub(super) fn at(kind: ErrorKind, path: &Path, fail: Fail) -> CodecError {
         let path = path.to_string();
         let subject = Cow::Borrowed(match kind {
@@ -48,19 +48,19 @@ impl CodecError {
                  `tiffany.codec.register`"
             }
             ErrorKind::Unreadable => {
-                "correct the input; if an older version of the program wrote it, let the program read that form as well"
+                "correct the input; if an older version of the program wrote it, make the program accept that form too"
             }
             _ => "see `help(tiffany.codec)`",
         }));
         CodecError { kind, path, subject, what: fail.what, next, cause: fail.cause }
     }
 
-    /// The same error, which says what the value is.
+    /// Adds a description of the value to the error.
     pub(crate) fn of(self, subject: String) -> CodecError {
         CodecError { subject: Cow::Owned(subject), ..self }
     }
 
-    /// What happened, with the place.
+    /// Returns the message, with the place.
     pub(crate) fn message(&self) -> String {
         let CodecError { subject, path, what, .. } = self;
         match self.kind {
@@ -72,7 +72,7 @@ impl CodecError {
         }
     }
 
-    /// A wrong use of the codec itself.
+    /// Creates the error for a misuse of the codec.
     pub(super) fn bad_argument(fail: Fail) -> CodecError {
         CodecError::at(ErrorKind::BadArgument, &Path::default(), fail)
     }
@@ -91,7 +91,7 @@ impl From<CodecError> for PyErr {
         Python::attach(|py| {
             let (code, text) = (error.code(), error.to_string());
             match error.cause.map(|cause| *cause) {
-                // Ctrl-C in a hook is no error of a value.
+                // Ctrl-C in a hook is not an error of the value.
                 Some(cause) if !cause.is_instance_of::<PyException>(py) => cause,
                 cause => {
                     let class = errors::class(py, code);
@@ -108,7 +108,7 @@ impl From<CodecError> for PyErr {
     }
 }
 
-/// What is wrong with a part of a value, before anybody says where that part is.
+/// A failure in a part of a value, before its place is added.
 #[derive(Debug)]
 pub(super) struct Fail {
     pub(super) what: String,
@@ -121,19 +121,19 @@ impl Fail {
         Fail { what: what.into(), next: None, cause: None }
     }
 
-    /// With another next step than the usual one.
+    /// Replaces the usual next step.
     pub(super) fn next(mut self, next: impl Into<Cow<'static, str>>) -> Fail {
         self.next = Some(next.into());
         self
     }
 
-    /// The same once more.
+    /// Returns a copy of the failure.
     pub(super) fn again(&self, py: Python<'_>) -> Fail {
         let cause = self.cause.as_ref().map(|cause| Box::new(cause.clone_ref(py)));
         Fail { what: self.what.clone(), next: self.next.clone(), cause }
     }
 
-    /// Says what was being done when it happened.
+    /// Adds what was being done when it happened.
     pub(super) fn during(mut self, doing: impl fmt::Display) -> Fail {
         self.what = format!("{doing}: {}", self.what);
         self
@@ -159,7 +159,7 @@ impl From<CastIntoError<'_>> for Fail {
     }
 }
 
-/// An exception in a few words, even if its own `__str__` fails.
+/// Describes an exception briefly, even if its own `__str__` fails.
 fn text_of_error(py: Python<'_>, error: &PyErr) -> String {
     let class = error.get_type(py).name().map_or_else(|_| "an exception".into(), |n| n.to_string());
     match error.value(py).str() {

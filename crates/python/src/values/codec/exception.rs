@@ -1,7 +1,8 @@
-//! Exceptions, both ways: type, args, message, notes, attributes and the chain of causes.
+//! Encodes and decodes exceptions: type, args, message, notes, attributes and the chain of causes.
 //!
-//! As part of a value an exception is as strict as the rest of it. What a step failed with is always written: what has
-//! no form is there as text, and an exception whose class is not here any more is told of by name.
+//! An exception that is part of a value is encoded as strictly as the rest. The exception of a
+//! failed step is always encoded: parts that cannot be encoded become text, and an exception whose
+//! class is missing is later described by name.
 
 use std::rc::Rc;
 
@@ -20,20 +21,20 @@ use crate::values::errors::ErrorBox;
 pub(super) const TAGS: &[Tag] =
     &[Tag { name: "$exception", build }, Tag { name: "$text", build: build_text }];
 
-/// How many causes of causes are kept.
+/// The longest chain of causes that is kept.
 const CHAIN: usize = 16;
-/// How much is kept of the text of something that has no form.
+/// The most characters of the text of an object that cannot be encoded.
 const TEXT: usize = 1000;
-/// How much is kept of what an exception says. The whole of it is in its args, as a rule.
+/// The most characters of an exception's message. Its args usually have all of it.
 const MESSAGE: usize = 4000;
-/// What classes have that are no part of the interpreter or an extension.
+/// The type flag of classes that are defined neither by the interpreter nor by an extension.
 const HEAPTYPE: u64 = 1 << 9;
 
-/// What is raised by way of a log.
+/// A decoded exception.
 pub(crate) enum Decoded {
-    /// The exception, made anew.
+    /// The exception, recreated.
     Exception(Py<PyBaseException>),
-    /// Its class is not here, or cannot be made from what was written.
+    /// The exception's class is missing, or cannot be created from the recorded data.
     Unknown { type_name: String, message: String, cause: Option<Py<PyBaseException>> },
 }
 
@@ -42,7 +43,7 @@ pub(super) mod stand_in {
         tiffany,
         UnknownException,
         super::PyException,
-        "Stands for an exception whose class is not here. `type_name` and `message` are what was written down of it."
+        "Stands for an exception whose class is not available here. `type_name` and `message` are those that were recorded."
     );
 }
 use stand_in::UnknownException;
@@ -71,7 +72,7 @@ impl ExceptionKind {
     }
 }
 
-/// What an exception is made of.
+/// The parts of an exception.
 struct Parts<'py> {
     args: Bound<'py, PyTuple>,
     message: String,
@@ -94,7 +95,7 @@ impl<'py> Parts<'py> {
             Some(state) => state.copy()?,
             None => PyDict::new(py),
         };
-        // The kernel's error inside an exception of ours is made anew with it.
+        // The kernel's error inside one of our exceptions is recreated with it.
         let own = attributes.get_item(intern!(py, "_error"))?;
         if own.is_some_and(|own| own.is_instance_of::<ErrorBox>()) {
             attributes.del_item(intern!(py, "_error"))?;
@@ -114,7 +115,7 @@ impl<'py> Parts<'py> {
     }
 }
 
-/// An error of the user's code is passed over; Ctrl-C in it is not.
+/// Ignores an exception in the user's code, except Ctrl-C.
 fn unless_interrupted<T>(py: Python<'_>, result: PyResult<T>) -> Result<Option<T>, Fail> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -123,7 +124,8 @@ fn unless_interrupted<T>(py: Python<'_>, result: PyResult<T>) -> Result<Option<T
     }
 }
 
-/// The arguments and attributes by which the exception wants to be made again, as `pickle` asks for them.
+/// Returns the arguments and attributes with which the exception is to be recreated, as `pickle`
+/// requests them.
 #[allow(clippy::type_complexity)]
 fn reduced<'py>(
     exception: &Bound<'py, PyAny>,
@@ -139,7 +141,7 @@ fn reduced<'py>(
     Ok(Some((args, reduced.get_item(2).ok())))
 }
 
-/// What `str` says of an exception, or that it cannot say anything.
+/// Returns the `str` of an exception, or a note that it failed.
 fn message_of(exception: &Bound<'_, PyAny>) -> Result<String, Fail> {
     let text = unless_interrupted(exception.py(), exception.str())?;
     let Some(text) = text else { return Ok("<an exception that has no text>".into()) };
@@ -150,7 +152,8 @@ fn message_of(exception: &Bound<'_, PyAny>) -> Result<String, Fail> {
     })
 }
 
-/// What a step failed with, as JSON text. Only Ctrl-C inside the user's code is an error.
+/// Encodes the exception of a failed step as JSON text. Only Ctrl-C inside the user's code is an
+/// error.
 pub(crate) fn encode_exception(
     exception: &Bound<'_, PyBaseException>,
 ) -> Result<String, CodecError> {
@@ -204,10 +207,10 @@ fn write_exception(
     Ok(())
 }
 
-/// A part of an exception, or the text of it.
+/// Writes a part of an exception, or its text if it cannot be encoded.
 fn write_leniently(out: &mut String, part: &Bound<'_, PyAny>, chain: usize) -> Result<(), Fail> {
     let py = part.py();
-    // The members of a group, each by itself.
+    // The members of a group are written one by one.
     if let Ok(members) = part.cast_exact::<PyList>()
         && chain > 0
         && members.iter().any(|member| member.is_instance_of::<PyBaseException>())
@@ -242,7 +245,7 @@ fn write_leniently(out: &mut String, part: &Bound<'_, PyAny>, chain: usize) -> R
     Ok(())
 }
 
-/// What was written down of an exception.
+/// Decodes a recorded exception.
 pub(crate) fn decode_exception(py: Python<'_>, json: &str) -> Result<Decoded, CodecError> {
     let found = super::decode::decode_with(py, json, Missing::Stands)?;
     let wrong = |fail: Fail| CodecError::at(ErrorKind::Unreadable, &Path::default(), fail);
@@ -279,7 +282,7 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     };
     let args = match args {
         Some(args) => {
-            args.cast_exact::<PyList>().map_err(|_| Fail::new("`args` is no list"))?.to_tuple()
+            args.cast_exact::<PyList>().map_err(|_| Fail::new("`args` is not a list"))?.to_tuple()
         }
         None => PyTuple::empty(py),
     };
@@ -311,16 +314,18 @@ fn set_attributes<'py>(
     attributes: Option<Bound<'py, PyAny>>,
 ) -> Result<(), Fail> {
     let Some(attributes) = attributes else { return Ok(()) };
-    let attributes =
-        attributes.cast_exact::<PyDict>().map_err(|_| Fail::new("`attributes` is no object"))?;
+    let attributes = attributes
+        .cast_exact::<PyDict>()
+        .map_err(|_| Fail::new("`attributes` is not an object"))?;
     for (name, value) in attributes {
         made.setattr(name.cast::<PyString>()?, value)?;
     }
     Ok(())
 }
 
-/// An exception of the class of this name. Its `__init__` is called only if it is the interpreter's, or if the class
-/// says how it wants to be made again: it might take other arguments, or do anything.
+/// Creates an exception of the class of this name. Its `__init__` is called only if it is the
+/// interpreter's, or if the class defines how to recreate it: other `__init__` methods may take
+/// other arguments, or have side effects.
 fn make<'py>(
     py: Python<'py>,
     name: &str,
@@ -328,7 +333,7 @@ fn make<'py>(
 ) -> Result<Bound<'py, PyAny>, Fail> {
     let class = classes::find(py, name)?;
     if !class.is_subclass_of::<PyBaseException>()? {
-        return Err(Fail::new(format!("`{name}` is no exception any more")));
+        return Err(Fail::new(format!("`{name}` is not an exception any more")));
     }
     let is_native = |method: &str| -> PyResult<bool> {
         let kind = class.getattr(method)?.get_type();
@@ -341,7 +346,7 @@ fn make<'py>(
     {
         return Ok(made);
     }
-    // The nearest class that is not written in Python makes it.
+    // The nearest class that is not written in Python creates the object.
     for base in class.mro() {
         let base = base.cast_into::<PyType>()?;
         let flags: u64 = base.getattr(intern!(py, "__flags__"))?.extract()?;
@@ -363,7 +368,7 @@ fn make<'py>(
     Err(Fail::new(format!("`{name}` cannot be made")))
 }
 
-/// The text of something that had no form.
+/// Creates the placeholder for an object that could not be encoded.
 fn build_text<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     tagged.fields_of(["of"])?;
     tagged.head()?;

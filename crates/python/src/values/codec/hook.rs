@@ -1,7 +1,9 @@
-//! The user's own types: functions for one type (`register`), or an object that is asked for every value that JSON does
-//! not have (`plug`). They go before the ways that are built in.
+//! Support for user-defined types: functions for one type (`register`), or an object that is asked
+//! about every value that JSON does not have (`plug`). They take precedence over the built-in
+//! support.
 //!
-//! A function is for instances of exactly its type. A subclass needs its own, or it would come back as its base.
+//! A function handles instances of exactly its type. A subclass needs its own, since it would
+//! otherwise be decoded as its base.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +20,7 @@ use super::form::{Form, Tag, Tagged};
 pub(super) const CUSTOM: &str = "$custom";
 pub(super) const TAGS: &[Tag] = &[Tag { name: CUSTOM, build }];
 
-/// What a user says about one type.
+/// The user's functions for one type.
 struct Entry {
     class: Py<PyType>,
     name: String,
@@ -28,35 +30,37 @@ struct Entry {
 
 #[derive(Default)]
 struct Table {
-    /// By the address of the type, which the entry keeps alive.
+    /// The entries by the address of the type, which the entry keeps alive.
     entries: HashMap<usize, Entry>,
     names: HashMap<String, usize>,
     plugged: Vec<Py<PyAny>>,
 }
 
-/// The table of the process. No Python runs while it is locked, so nobody can wait for it and for the interpreter.
+/// The table of the process. No Python code runs while it is locked, so no thread waits for it and
+/// for the interpreter.
 static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
-/// Whether there is anything in it, to be asked without a lock.
+/// Whether the table has entries, which can be checked without a lock.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
 fn table() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How the user wants instances of a class written.
+/// The user's way to encode instances of a class.
 pub(super) enum Hook<'py> {
     Registered {
         name: String,
         encode: Bound<'py, PyAny>,
     },
-    /// These are asked one after the other, then the ways that are built in.
+    /// The plugged objects, which are asked in order before the built-in support.
     Plugged {
         objects: Vec<Bound<'py, PyAny>>,
         otherwise: Box<Result<super::kind::Kind<'py>, Fail>>,
     },
 }
 
-/// Teaches the codec a type. The same type, or one that has taken its place under the same name, is taught anew.
+/// Registers functions for a type. They replace those for the same type, or for an earlier type of
+/// the same name.
 pub(super) fn register(
     class: &Bound<'_, PyAny>,
     name: &str,
@@ -65,7 +69,7 @@ pub(super) fn register(
 ) -> Result<(), Fail> {
     let py = class.py();
     let Ok(class) = class.cast::<PyType>() else {
-        return Err(Fail::new(format!("{} is no type", class.repr()?.to_string_lossy())));
+        return Err(Fail::new(format!("{} is not a type", class.repr()?.to_string_lossy())));
     };
     if [py.get_type::<PyNone>(), py.get_type::<PyBool>(), py.get_type::<PyInt>()]
         .into_iter()
@@ -77,7 +81,7 @@ pub(super) fn register(
         return Err(Fail::new(what).next("register a type of your own"));
     }
     if name.is_empty() || name.contains(':') || name.starts_with('$') {
-        let what = format!("`{name}` is no name for a type in the log");
+        let what = format!("`{name}` is not a name for a type in the log");
         return Err(Fail::new(what).next("give it a word, without a colon or a dollar sign"));
     }
     for (role, function) in [("encode", encode), ("decode", decode)] {
@@ -93,7 +97,7 @@ pub(super) fn register(
         encode: encode.clone().unbind(),
         decode: decode.clone().unbind(),
     };
-    // The class that has the name is looked at without the lock.
+    // The class that has the name is looked up without the lock.
     let holder = {
         let table = table();
         let at = table.names.get(name).copied().filter(|at| *at != address);
@@ -106,7 +110,7 @@ pub(super) fn register(
             return Err(Fail::new(what).next("give this type another name"));
         }
     }
-    // What is replaced is dropped when the table is free again: that may run code of the user's.
+    // Replaced entries are dropped after the table is unlocked, since that may run user code.
     let mut old = Vec::new();
     let mut table = table();
     if let Some((at, _)) = holder {
@@ -125,7 +129,7 @@ pub(super) fn register(
     Ok(())
 }
 
-/// Asks an object of the user's for values that JSON does not have.
+/// Adds a user-defined object that is asked about values that JSON does not have.
 pub(super) fn plug(codec: &Bound<'_, PyAny>) -> Result<(), Fail> {
     for role in ["encode", "decode"] {
         let function = codec.getattr_opt(role)?;
@@ -142,7 +146,7 @@ pub(super) fn plug(codec: &Bound<'_, PyAny>) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Asks it no more; whether it was asked before.
+/// Removes such an object. Returns whether it had been added.
 pub(super) fn unplug(codec: &Bound<'_, PyAny>) -> bool {
     let mut table = table();
     let at = table.plugged.iter().position(|other| other.is(codec));
@@ -151,13 +155,13 @@ pub(super) fn unplug(codec: &Bound<'_, PyAny>) -> bool {
     removed.is_some()
 }
 
-/// Whether the user has anything to say.
+/// Whether there are any user-defined types.
 #[inline]
 pub(super) fn in_use() -> bool {
     IN_USE.load(Ordering::Acquire)
 }
 
-/// What the user says about instances of this class.
+/// Returns the user's way to encode instances of this class.
 pub(super) fn of<'py>(class: &Bound<'py, PyType>) -> Option<Hook<'py>> {
     if !in_use() {
         return None;
@@ -233,8 +237,8 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
         })?;
         if !made.get_type().is(&class) {
             let (made, class) = (classes::type_of(&made), classes::shown(&class));
-            let what = format!("the `decode` of `{name}` gave a `{made}` and not a `{class}`");
-            return Err(Fail::new(what).next("give back what `encode` was given"));
+            let what = format!("the `decode` of `{name}` returned a `{made}` and not a `{class}`");
+            return Err(Fail::new(what).next("return the value that `encode` was called with"));
         }
         return Ok(made);
     }
@@ -248,6 +252,6 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
             return Ok(made);
         }
     }
-    let next = "call `tiffany.codec.register` or `plug` before the run goes on, as the program did that wrote it";
-    Err(Fail::new(format!("nobody here reads the type `{name}`")).next(next))
+    let next = "call `tiffany.codec.register` or `plug` before the run is resumed, as the program did that wrote it";
+    Err(Fail::new(format!("no codec is registered for the type `{name}`")).next(next))
 }

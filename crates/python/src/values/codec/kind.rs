@@ -1,4 +1,4 @@
-//! What kind of value the instances of a class are. Found out once for each class in a value.
+//! The kind of value of a class's instances, determined once for each class in a value.
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -18,9 +18,9 @@ use super::{classes, hook, stdlib};
 
 /// A kind of value that JSON does not have.
 pub(super) enum Kind<'py> {
-    /// The user says how.
+    /// A user-defined type.
     Hook(Hook<'py>),
-    /// A type that is built in or of the standard library.
+    /// A type that is built in or belongs to the standard library.
     Standard(stdlib::ToForm),
     Enum(EnumKind),
     NamedTuple(NamedTupleKind<'py>),
@@ -37,7 +37,7 @@ impl<'py> Kind<'py> {
         Kind::built_in(class)
     }
 
-    /// Without asking the user.
+    /// Returns the kind without user-defined types.
     pub(super) fn built_in(class: &Bound<'py, PyType>) -> Result<Kind<'py>, Fail> {
         if let Some(to_form) = stdlib::of(class)? {
             return Ok(Kind::Standard(to_form));
@@ -84,7 +84,7 @@ impl<'py> Kind<'py> {
     }
 }
 
-/// The built-in type that a class has its content from, which would be lost.
+/// Returns the built-in base type whose content a subclass would lose.
 fn plain_base(class: &Bound<'_, PyType>) -> Result<Option<&'static str>, Fail> {
     macro_rules! first_of {
         ($($base:ty => $name:literal),* $(,)?) => {
@@ -97,7 +97,7 @@ fn plain_base(class: &Bound<'_, PyType>) -> Result<Option<&'static str>, Fail> {
         PyByteArray => "bytearray", PyComplex => "complex",
     }
     for known in stdlib::BASES {
-        // Who has no such module imported has no subclass of it.
+        // A program without this module has no subclass of the type.
         let Some(module) = classes::module(class.py(), known.0)? else { continue };
         let base = module.getattr(known.1)?;
         if class.is_subclass(&base)? {

@@ -1,7 +1,9 @@
-//! Python values as JSON text and back, for what durable runs write down: what a step returns, what a workflow is given,
-//! what a message carries. What comes back is equal to what went in, and of the same type. Knows nothing of runs.
+//! Encodes Python values as JSON text and back, for the records of durable runs: results of steps,
+//! inputs of workflows, messages. A decoded value is equal to the encoded one, and of the same
+//! type. It doesn't depend on runs.
 //!
-//! What JSON has is written as it is. Everything else is an object whose first name is a tag: `{"$tuple":[1,2]}`.
+//! Values that JSON has are written as they are. Everything else is an object whose first name is a
+//! tag: `{"$tuple":[1,2]}`.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -38,5 +40,5 @@ pub(crate) use error::CodecError;
 pub(crate) use exception::{Decoded, decode_exception, encode_exception};
 pub(crate) use module::register;
 
-/// How deep a value may be.
+/// The greatest depth of a value.
 const MAX_LEVELS: usize = 1000;

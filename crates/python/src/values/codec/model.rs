@@ -1,8 +1,10 @@
-//! Pydantic models (version 2), both ways. Pydantic is used if the program has imported it, and never imported here.
+//! Encodes and decodes Pydantic models (version 2). Pydantic is used if the program has imported
+//! it, and never imported here.
 //!
-//! A model is written field by field, each with its own type, and made again from them. It is not dumped and validated:
-//! that would lose the class of a model in a field of a base class or of `Any`, and fields that are left out of dumps,
-//! and would run validators on what they made.
+//! A model is encoded field by field, each with its own type, and recreated from the fields. It is
+//! not dumped and validated: that would lose the class of a model in a field of a base class or of
+//! `Any`, lose fields that are excluded from dumps, and run validators on values that they have
+//! already changed.
 
 use std::rc::Rc;
 
@@ -17,13 +19,13 @@ use super::record::{Given, lacks, new_object};
 
 pub(super) const TAGS: &[Tag] = &[Tag { name: "$model", build }];
 
-/// Beside the fields of a model: which of them were given, if not all; fields that the class does not name; private
-/// attributes.
+/// Additional names of a model: the fields that were set, if not all; fields that the class does
+/// not declare; private attributes.
 const SET: &str = "$set";
 const EXTRA: &str = "$extra";
 const PRIVATE: &str = "$private";
 
-/// A class of models.
+/// A model class.
 pub(super) struct ModelKind<'py> {
     base: Bound<'py, PyType>,
     fields: Bound<'py, PyDict>,
@@ -73,15 +75,15 @@ impl<'py> ModelKind<'py> {
     }
 }
 
-/// `BaseModel`, if the program uses it.
+/// Returns `BaseModel`, if the program uses it.
 fn base_model(py: Python<'_>) -> Result<Option<Bound<'_, PyType>>, Fail> {
     let Some(module) = classes::module(py, "pydantic.main")? else { return Ok(None) };
     let base = module.getattr(intern!(py, "BaseModel"))?.cast_into::<PyType>()?;
-    // Version 1 has models of another make.
+    // Models of version 1 have a different structure.
     Ok(base.hasattr("__pydantic_validator__")?.then_some(base))
 }
 
-/// The fields of a class by name.
+/// Returns the fields of a class by name.
 fn fields_of<'py>(class: &Bound<'py, PyType>) -> Result<Bound<'py, PyDict>, Fail> {
     Ok(class.getattr(intern!(class.py(), "model_fields"))?.cast_into::<PyDict>()?)
 }
@@ -92,7 +94,7 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     let class = classes::find(py, name)?;
     let base = base_model(py)?;
     let Some(base) = base.filter(|base| class.is_subclass(base).unwrap_or(false)) else {
-        return Err(Fail::new(format!("`{name}` is no pydantic model any more")));
+        return Err(Fail::new(format!("`{name}` is not a pydantic model any more")));
     };
     let given = Given::of(tagged, name)?;
     let beside = |key: &str| given.take(&PyString::intern(py, key));
@@ -129,7 +131,7 @@ fn build<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     Ok(made)
 }
 
-/// What a field is if nobody gave it a value; none if somebody has to.
+/// Returns the default of a field; `None` if it is required.
 fn default_of<'py>(field: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>, Fail> {
     let py = field.py();
     if field.call_method0(intern!(py, "is_required"))?.is_truthy()? {
@@ -143,6 +145,6 @@ fn default_of<'py>(field: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>
 fn a_dict<'py>(part: Bound<'py, PyAny>, name: &str) -> Result<Bound<'py, PyAny>, Fail> {
     match part.is_exact_instance_of::<PyDict>() {
         true => Ok(part),
-        false => Err(Fail::new(format!("`{name}` is no object"))),
+        false => Err(Fail::new(format!("`{name}` is not an object"))),
     }
 }

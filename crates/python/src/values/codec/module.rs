@@ -1,4 +1,5 @@
-//! What Python sees of the codec: functions of `tiffany._core`, which `tiffany.codec` gives names and examples.
+//! The Python interface of the codec: functions of `tiffany._core`, which `tiffany.codec` exports
+//! with examples.
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -10,9 +11,9 @@ use super::exception::stand_in::UnknownException;
 use super::path::Path;
 use super::{CodecError, Decoded, hook};
 
-/// Puts the codec into the module.
+/// Adds the codec to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Set and not added: `tiffany` has these under names of its own.
+    // Set and not added: `tiffany` exports these under other names.
     module.setattr("UnknownException", module.py().get_type::<UnknownException>())?;
     module.setattr("encode", wrap_pyfunction!(encode, module)?)?;
     module.setattr("decode", wrap_pyfunction!(decode, module)?)?;
@@ -80,7 +81,7 @@ fn codec_unplug(codec: &Bound<'_, PyAny>) -> bool {
     hook::unplug(codec)
 }
 
-/// A text that has UTF-8.
+/// Returns a text that can be encoded as UTF-8, or an error.
 fn utf8<'a>(text: &'a Bound<'_, PyString>) -> Result<&'a str, CodecError> {
     text.to_str().map_err(|_| {
         let fail = Fail::new("the text has lone surrogates").next("correct the text");

@@ -1,32 +1,32 @@
-//! The place of a part inside a value, as people write it: `.orders[3].customer`.
+//! The place of a part inside a value, in a readable form: `.orders[3].customer`.
 
 use std::fmt::{self, Write as _};
 
 use super::text;
 
-/// One step on the way to a part.
+/// One step of a path.
 #[derive(Debug)]
 pub(super) enum Step {
     /// `.name`, or `["any text"]`: an entry of a dict, a field.
     Name(String),
     /// `[3]`: an element of a list or tuple.
     Index(usize),
-    /// `[(1, 2)]`: an entry of a dict under another key than a text; this is how the key looks.
+    /// `[(1, 2)]`: an entry of a dict whose key is not a string, with the key's `repr`.
     Key(String),
     /// `.keys()[3]`: a key itself.
     KeyAt(usize),
-    /// `{…}`: an element of a set, which has no place.
+    /// `{…}`: an element of a set, which has no position.
     Element,
 }
 
-/// The way to a part, from outside.
+/// The path to a part, from the outermost value.
 #[derive(Debug, Default)]
 pub(super) struct Path(pub(super) Vec<Step>);
 
-/// How many steps of a long path are shown at its ends.
+/// The numbers of steps that are shown at the two ends of a long path.
 const HEAD: usize = 12;
 const TAIL: usize = 4;
-/// How much is shown of a name.
+/// The number of characters of a name that are shown.
 const NAME: usize = 60;
 
 impl fmt::Display for Path {
@@ -65,7 +65,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// At most so many characters of a text, on one line.
+/// Returns at most `most` characters of a text, on one line.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     let mut short = String::new();
     for (count, c) in text.chars().enumerate() {

@@ -1,23 +1,24 @@
-//! JSON text, piece by piece. Strict: exactly the grammar of RFC 8259. Knows nothing of Python.
+//! Reads JSON text piece by piece, with exactly the grammar of RFC 8259. It doesn't depend on
+//! Python.
 
 use std::borrow::Cow;
 
 use super::text;
 
-/// A place in a text.
+/// A position in a text.
 pub(super) struct Reader<'t> {
     text: &'t str,
     at: usize,
 }
 
-/// What is wrong with a text, and at which byte.
+/// A syntax error, with its byte offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadText {
     pub(super) at: usize,
     pub(super) what: &'static str,
 }
 
-/// A number as it stands there.
+/// A number. Large whole numbers stay text.
 #[derive(Debug, PartialEq)]
 pub(super) enum Number<'t> {
     Small(i64),
@@ -25,7 +26,7 @@ pub(super) enum Number<'t> {
     Float(f64),
 }
 
-/// What follows an element.
+/// The token after an element.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum After {
     Another,
@@ -56,7 +57,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The first byte of what comes next; it is not passed.
+    /// Returns the first byte of the next token without consuming it.
     #[inline]
     pub(super) fn peek(&mut self) -> Result<u8, BadText> {
         self.skip_white();
@@ -66,13 +67,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Passes the byte that was peeked at.
+    /// Consumes the byte that was peeked.
     #[inline]
     pub(super) fn pass(&mut self) {
         self.at += 1;
     }
 
-    /// Whether what comes next is this byte, which is passed then.
+    /// Consumes the next byte if it is this one. Returns whether it was.
     #[inline]
     pub(super) fn passes(&mut self, byte: u8) -> Result<bool, BadText> {
         let found = self.peek()? == byte;
@@ -80,17 +81,17 @@ impl<'t> Reader<'t> {
         Ok(found)
     }
 
-    /// A word such as `null`.
+    /// Reads a word such as `null`.
     #[inline]
     pub(super) fn word(&mut self, word: &'static str) -> Result<(), BadText> {
         if self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
             return Ok(());
         }
-        self.bad("this is no JSON value")
+        self.bad("this is not a JSON value")
     }
 
-    /// The comma before the next element, or the end.
+    /// Reads the comma before the next element, or the closing bracket.
     #[inline]
     pub(super) fn after(&mut self, end: u8) -> Result<After, BadText> {
         let byte = self.peek()?;
@@ -104,7 +105,7 @@ impl<'t> Reader<'t> {
         Ok(after)
     }
 
-    /// A name with its colon.
+    /// Reads a name with its colon.
     #[inline]
     pub(super) fn name(&mut self) -> Result<Cow<'t, str>, BadText> {
         if self.peek()? != b'"' {
@@ -117,7 +118,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Nothing comes any more.
+    /// Returns an error unless the text ends here.
     pub(super) fn end(&mut self) -> Result<(), BadText> {
         self.skip_white();
         match self.byte() {
@@ -126,7 +127,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A string, whose quote was peeked at.
+    /// Reads a string, whose opening quote was peeked.
     #[inline]
     pub(super) fn string(&mut self) -> Result<Cow<'t, str>, BadText> {
         self.at += 1;
@@ -181,7 +182,7 @@ impl<'t> Reader<'t> {
         Ok(c)
     }
 
-    /// What follows `\u`: four digits, or two times four.
+    /// Reads what follows `\u`: four digits, or a surrogate pair.
     fn unicode(&mut self) -> Result<char, BadText> {
         let begin = self.at;
         let first = self.unit()?;
@@ -198,7 +199,7 @@ impl<'t> Reader<'t> {
                 return Ok(c);
             }
         }
-        Err(BadText { at: begin, what: "half of a surrogate pair stands alone" })
+        Err(BadText { at: begin, what: "one half of a surrogate pair is alone" })
     }
 
     fn unit(&mut self) -> Result<u32, BadText> {
@@ -214,7 +215,7 @@ impl<'t> Reader<'t> {
         Ok(unit)
     }
 
-    /// A number, whose first byte was peeked at.
+    /// Reads a number, whose first byte was peeked.
     #[inline]
     pub(super) fn number(&mut self) -> Result<Number<'t>, BadText> {
         let start = self.at;
@@ -228,7 +229,7 @@ impl<'t> Reader<'t> {
         }
         if !matches!(self.byte(), Some(b'.' | b'e' | b'E')) {
             let text = &self.text[start..self.at];
-            // Eighteen digits always fit.
+            // A number of eighteen digits always fits.
             return Ok(match digits {
                 ..=18 => Number::Small(text.parse().unwrap_or_default()),
                 _ => Number::Large(text),
@@ -252,13 +253,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Passes digits, at least one; how many.
+    /// Reads one or more digits. Returns their number.
     #[inline]
     fn digits(&mut self) -> Result<usize, BadText> {
         let rest = &self.text.as_bytes()[self.at..];
         let count = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
         if count == 0 {
-            return self.bad("this is no JSON value");
+            return self.bad("this is not a JSON value");
         }
         self.at += count;
         Ok(count)
@@ -293,7 +294,7 @@ mod tests {
             assert!(read(bad).is_err(), "{bad}");
         }
         for lone in [r#""\ude00\ud83d""#, r#""\ud83d\u0041""#, r#""\ud83dx""#] {
-            assert_eq!(read(lone).unwrap_err().what, "half of a surrogate pair stands alone");
+            assert_eq!(read(lone).unwrap_err().what, "one half of a surrogate pair is alone");
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Classes with named fields, both ways: dataclasses and named tuples.
+//! Encodes and decodes classes with named fields: dataclasses and named tuples.
 //!
-//! A value is made again from its fields, without its `__init__`: that may do anything, and did it already.
+//! A value is recreated from its fields without calling its `__init__`, which may have side
+//! effects, and ran when the value was created.
 
 use std::rc::Rc;
 
@@ -18,7 +19,7 @@ pub(super) const TAGS: &[Tag] = &[
     Tag { name: "$namedtuple", build: build_namedtuple },
 ];
 
-/// Where attributes stand that are no fields.
+/// The member with the attributes that are not fields.
 const ATTRIBUTES: &str = "$attributes";
 
 static FIELDS: Known = Known::new("dataclasses", "fields");
@@ -26,7 +27,7 @@ static MISSING: Known = Known::new("dataclasses", "MISSING");
 static CACHED_PROPERTY: Known = Known::new("functools", "cached_property");
 static OBJECT: Known = Known::new("builtins", "object");
 
-/// The name of a field, for Python and for the text.
+/// The name of a field, as a Python string and as Rust text.
 type FieldName<'py> = (Bound<'py, PyString>, Rc<str>);
 
 /// A dataclass: its name, and the names of its fields.
@@ -77,7 +78,7 @@ fn name_of_field<'py>(field: &Bound<'py, PyAny>) -> Result<Bound<'py, PyString>,
     Ok(field.getattr(intern!(field.py(), "name"))?.cast_into()?)
 }
 
-/// How the instances of a dataclass are made again.
+/// How to recreate the instances of a dataclass.
 pub(super) struct Plan<'py> {
     class: Bound<'py, PyType>,
     fields: Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>,
@@ -87,7 +88,7 @@ impl<'py> Plan<'py> {
     fn of(py: Python<'py>, name: &str) -> Result<Plan<'py>, Fail> {
         let class = classes::find(py, name)?;
         if !is_dataclass(&class)? {
-            return Err(Fail::new(format!("`{name}` is no dataclass any more")));
+            return Err(Fail::new(format!("`{name}` is not a dataclass any more")));
         }
         let fields = fields_of(&class)?.iter().map(|field| Ok((name_of_field(&field)?, field)));
         let fields = fields.collect::<Result<_, Fail>>()?;
@@ -125,7 +126,7 @@ fn build_dataclass<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail>
     Ok(made)
 }
 
-/// What a field is if nobody gave it a value.
+/// Returns the default of a field.
 fn default_of<'py>(field: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>, Fail> {
     let py = field.py();
     let missing = MISSING.get(py)?;
@@ -167,7 +168,7 @@ impl<'py> NamedTupleKind<'py> {
     }
 }
 
-/// The names of the fields, if it is a class of named tuples.
+/// Returns the names of the fields, if the class is a named tuple.
 fn tuple_fields<'py>(
     class: &Bound<'py, PyType>,
 ) -> Result<Option<Vec<Bound<'py, PyString>>>, Fail> {
@@ -186,7 +187,7 @@ fn build_namedtuple<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail
     let name = tagged.head()?;
     let class = classes::find(py, name)?;
     let Some(fields) = tuple_fields(&class)? else {
-        return Err(Fail::new(format!("`{name}` is no named tuple any more")));
+        return Err(Fail::new(format!("`{name}` is not a named tuple any more")));
     };
     let given = Given::of(tagged, name)?;
     let defaults = class.getattr_opt(intern!(py, "_field_defaults"))?;
@@ -206,7 +207,7 @@ fn build_namedtuple<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail
     Ok(made)
 }
 
-/// The fields that the text has, to be taken one by one.
+/// The decoded fields, which are taken one by one.
 pub(super) struct Given<'py>(Bound<'py, PyDict>);
 
 impl<'py> Given<'py> {
@@ -219,7 +220,7 @@ impl<'py> Given<'py> {
         if let Some(odd) = given.0.get_item(ATTRIBUTES)?
             && !odd.is_exact_instance_of::<PyDict>()
         {
-            return Err(Fail::new(format!("`{ATTRIBUTES}` of `{name}` is no object")));
+            return Err(Fail::new(format!("`{ATTRIBUTES}` of `{name}` is not an object")));
         }
         Ok(given)
     }
@@ -235,7 +236,7 @@ impl<'py> Given<'py> {
         Ok(found)
     }
 
-    /// The attributes that are no fields.
+    /// Sets the attributes that are not fields.
     fn set_attributes(&self, made: &Bound<'py, PyAny>) -> Result<(), Fail> {
         let name = PyString::intern(made.py(), ATTRIBUTES);
         let Some(attributes) = self.take(&name)? else { return Ok(()) };
@@ -245,11 +246,11 @@ impl<'py> Given<'py> {
         Ok(())
     }
 
-    /// The class has all the fields that the text has.
+    /// Returns an error if the class lacks a field that the text has.
     pub(super) fn nothing_left(&self, class: &str) -> Result<(), Fail> {
         let Some((field, _)) = self.0.iter().next() else { return Ok(()) };
         let what = format!("`{class}` has no field `{}`", field.str()?.to_string_lossy());
-        Err(Fail::new(what).next("correct the input, or bring the field back"))
+        Err(Fail::new(what).next("correct the input, or restore the field"))
     }
 }
 
@@ -259,19 +260,20 @@ pub(super) fn lacks(class: &str, field: &Bound<'_, PyString>) -> Fail {
     Fail::new(what).next(format!("correct the input, or give `{field}` a default"))
 }
 
-/// An instance without any attributes; nothing of the class runs.
+/// Creates an instance without attributes; no code of the class runs.
 pub(super) fn new_object<'py>(class: &Bound<'py, PyType>) -> Result<Bound<'py, PyAny>, Fail> {
     let py = class.py();
     Ok(OBJECT.get(py)?.call_method1(intern!(py, "__new__"), (class,))?)
 }
 
-/// Sets an attribute as `object.__setattr__` does: of frozen instances too.
+/// Sets an attribute as `object.__setattr__` does, also of frozen instances.
 fn set_attribute<'py>(
     of: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
     value: &Bound<'py, PyAny>,
 ) -> Result<(), Fail> {
-    // SAFETY: three objects that live, and the interpreter is held. It takes no reference over.
+    // SAFETY: all three are live objects, and the interpreter is attached. The function takes over
+    // no reference.
     let done = unsafe { ffi::PyObject_GenericSetAttr(of.as_ptr(), name.as_ptr(), value.as_ptr()) };
     match done {
         0 => Ok(()),
@@ -279,7 +281,7 @@ fn set_attribute<'py>(
     }
 }
 
-/// Attributes that somebody gave an instance beside its fields. What can be worked out again is not kept.
+/// Returns the attributes of an instance that are not fields, without cached properties.
 fn other_attributes<'py>(
     value: &Bound<'py, PyAny>,
     class: &Bound<'py, PyType>,

@@ -1,4 +1,4 @@
-//! The types of Python itself and of its standard library, both ways.
+//! Encodes and decodes the types of Python itself and of its standard library.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,10 +13,10 @@ use super::form::{Form, Tag, Tagged};
 use super::text;
 use super::time;
 
-/// How a value of one type is written.
+/// A function that encodes the values of one type.
 pub(super) type ToForm = for<'py> fn(&Bound<'py, PyAny>) -> Result<Form<'py>, Fail>;
 
-/// The types, by module and name. Only instances of exactly these are meant.
+/// The types, by module and name. Subclasses are not included.
 const TYPES: &[(&str, &str, ToForm)] = &[
     ("builtins", "tuple", |value| Ok(tuple(value.cast()?))),
     ("builtins", "bytes", |value| base64("$bytes", value)),
@@ -40,7 +40,7 @@ const TYPES: &[(&str, &str, ToForm)] = &[
     ("pathlib", "PureWindowsPath", |value| as_text("$pure_windows_path", value)),
 ];
 
-/// Types whose subclasses would come back as less than they were.
+/// Types whose subclasses would be decoded as the base type.
 pub(super) const BASES: &[(&str, &str)] = &[
     ("datetime", "datetime"),
     ("datetime", "date"),
@@ -88,23 +88,23 @@ static RANGE: Known = Known::new("builtins", "range");
 static TO_BASE64: Known = Known::new("binascii", "b2a_base64");
 static FROM_BASE64: Known = Known::new("binascii", "a2b_base64");
 
-/// How instances of this class are written, if it is one of these types.
+/// Returns the function that encodes instances of this class, if it is one of these types.
 pub(super) fn of(class: &Bound<'_, PyType>) -> Result<Option<ToForm>, Fail> {
     let name = classes::shown(class);
     let Some((module, name)) = name.split_once(':') else { return Ok(None) };
-    // Newer versions of Python keep the paths in a module inside.
+    // Newer versions of Python define paths in an internal module.
     let module = if module == "pathlib._local" { "pathlib" } else { module };
     let Some(found) = TYPES.iter().find(|known| known.1 == name && known.0 == module) else {
         return Ok(None);
     };
-    // Anybody may call a class so.
+    // Any class may have this name.
     let real =
         classes::module(class.py(), module)?.map(|module| module.getattr(name)).transpose()?;
     Ok(real.is_some_and(|real| real.is(class)).then_some(found.2))
 }
 
-/// A whole number that does not fit into 64 bits. Up to about 300 digits it stands as it is; readers of JSON give up
-/// beyond, and so does Python at 4,300.
+/// The form of a whole number that does not fit into 64 bits. Up to about 300 digits it is written
+/// as it is; beyond that many JSON parsers fail, and so does Python at 4,300.
 pub(super) fn big_int<'py>(value: &Bound<'py, PyInt>) -> Result<BigInt<'py>, Fail> {
     let py = value.py();
     let bits: usize = value.call_method0(intern!(py, "bit_length"))?.extract()?;
@@ -120,7 +120,7 @@ pub(super) enum BigInt<'py> {
     Form(Form<'py>),
 }
 
-/// A number that JSON has not.
+/// Returns the form of a number that JSON does not have.
 pub(super) fn odd_float<'py>(number: f64) -> Form<'py> {
     let text = match number {
         n if n.is_nan() => "nan",
@@ -130,7 +130,7 @@ pub(super) fn odd_float<'py>(number: f64) -> Form<'py> {
     Form::Text("$float", text.into())
 }
 
-/// A text that has no UTF-8, because there are lone surrogates in it.
+/// Returns the form of a text that cannot be UTF-8, because it has lone surrogates.
 pub(super) fn odd_str<'py>(value: &Bound<'py, PyString>) -> Result<Form<'py>, Fail> {
     let py = value.py();
     let arguments = (intern!(py, "utf-8"), intern!(py, "surrogatepass"));
@@ -139,12 +139,12 @@ pub(super) fn odd_str<'py>(value: &Bound<'py, PyString>) -> Result<Form<'py>, Fa
     Ok(Form::Text("$str", text::escape_surrogates(bytes.as_bytes())))
 }
 
-/// The elements of a collection.
+/// Returns the elements of a collection.
 fn items_of<'py>(value: &Bound<'py, PyAny>) -> Result<Vec<Bound<'py, PyAny>>, Fail> {
     Ok(value.try_iter()?.collect::<PyResult<_>>()?)
 }
 
-/// A list of attributes.
+/// Returns the form of a value as a list of attributes.
 fn attributes<'py>(
     tag: &'static str,
     value: &Bound<'py, PyAny>,
@@ -154,7 +154,7 @@ fn attributes<'py>(
     Ok(Form::Items(tag, items))
 }
 
-/// What `str` gives.
+/// Returns the form of a value as its `str`.
 fn as_text<'py>(tag: &'static str, value: &Bound<'py, PyAny>) -> Result<Form<'py>, Fail> {
     Ok(Form::Value(tag, value.str()?.into_any()))
 }
@@ -188,7 +188,7 @@ fn bytearray<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
 }
 
 fn twice(what: &str) -> Fail {
-    Fail::new(format!("{what} stands there twice"))
+    Fail::new(format!("{what} occurs twice"))
 }
 
 fn set<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
@@ -203,7 +203,7 @@ fn frozenset<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     if set.len() != list.len() { Err(twice("an element of the set")) } else { Ok(set.into_any()) }
 }
 
-/// A dict as pairs: its keys are no texts, or one begins with `$`.
+/// Creates a dict from pairs. Dicts are written so if a key is not a string, or begins with `$`.
 fn dict<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     let dict = PyDict::new(tagged.py());
     for (count, pair) in tagged.list()?.iter().enumerate() {
@@ -229,7 +229,7 @@ fn range<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     Ok(RANGE.get(tagged.py())?.call1((start, stop, step))?)
 }
 
-/// These are whole numbers.
+/// Returns whole numbers, or an error.
 pub(super) fn ints<const N: usize>(
     tagged: &Tagged<'_>,
     items: [&Bound<'_, PyAny>; N],
@@ -280,7 +280,7 @@ fn surrogates<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     Ok(bytes.call_method1(intern!(py, "decode"), arguments)?)
 }
 
-/// The form of a tuple.
+/// Returns the form of a tuple.
 pub(super) fn tuple<'py>(value: &Bound<'py, PyTuple>) -> Form<'py> {
     Form::Items("$tuple", value.iter().collect())
 }

@@ -1,12 +1,12 @@
-//! Scalars as JSON text. Knows nothing of Python.
+//! Encodes scalars as JSON text. It doesn't depend on Python.
 
 use std::fmt::Write as _;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// How many bytes from the start stand for themselves in a JSON string: no quote, no backslash, no control
-/// character. Eight at a time.
+/// Returns the number of leading bytes that need no escape in a JSON string: no quote, no
+/// backslash, no control character. It checks eight bytes at a time.
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(chunk) = bytes[at..].first_chunk::<8>() {
@@ -15,7 +15,7 @@ pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
         let quote = zero_in(word ^ (ONES * u64::from(b'"')));
         let backslash = zero_in(word ^ (ONES * u64::from(b'\\')));
         let control = word.wrapping_sub(ONES * 0x20) & !word;
-        // A borrow may mark a byte falsely, but only behind one that is marked rightly.
+        // A borrow may mark a byte wrongly, but only after one that is marked correctly.
         let marks = (quote | backslash | control) & HIGH;
         if marks != 0 {
             return at + marks.trailing_zeros() as usize / 8;
@@ -26,7 +26,7 @@ pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     at + rest.iter().position(|&b| b < 0x20 || b == b'"' || b == b'\\').unwrap_or(rest.len())
 }
 
-/// A JSON string, on one line.
+/// Writes a JSON string, on one line.
 pub(super) fn write_str(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
@@ -47,7 +47,7 @@ pub(super) fn write_str(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// A whole number.
+/// Writes a whole number.
 pub(super) fn write_i64(out: &mut String, number: i64) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();
@@ -66,13 +66,14 @@ pub(super) fn write_i64(out: &mut String, number: i64) {
     out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
-/// A finite number: the shortest text that reads as the same one, and never as a whole number.
+/// Writes a finite number: the shortest text that reads as the same number, and never as a whole
+/// number.
 pub(super) fn write_f64(out: &mut String, number: f64) {
     _ = write!(out, "{number:?}");
 }
 
-/// A text with lone surrogates, given in the UTF-8 that Python calls `surrogatepass`, as a text without them: a
-/// surrogate becomes `\udc80`, a backslash is doubled.
+/// Escapes lone surrogates in a text that is encoded as Python's `surrogatepass`: a surrogate
+/// becomes `\udc80`, a backslash is doubled.
 pub(super) fn escape_surrogates(bytes: &[u8]) -> String {
     let mut out = String::new();
     let (mut at, mut start) = (0, 0);
@@ -97,7 +98,7 @@ pub(super) fn escape_surrogates(bytes: &[u8]) -> String {
     out
 }
 
-/// The way back; None if it is not such a text.
+/// Reverses [`escape_surrogates`]; `None` if the text is not in this form.
 pub(super) fn unescape_surrogates(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Moments, days, spans and time zones, both ways.
+//! Encodes and decodes datetimes, dates, durations and time zones.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,8 @@ pub(super) fn time<'py>(value: &Bound<'py, PyAny>) -> Result<Form<'py>, Fail> {
     moment("$time", value)
 }
 
-/// ISO 8601. A plain offset stands in the text; any other zone beside it, and then the text is local time.
+/// Returns a datetime in ISO 8601. A plain offset is part of the text; any other zone is written
+/// beside it, and the text is local time.
 fn moment<'py>(tag: &'static str, value: &Bound<'py, PyAny>) -> Result<Form<'py>, Fail> {
     let py = value.py();
     let mut fields: Vec<Field<'py>> = Vec::new();
@@ -53,7 +54,7 @@ fn is_offset(zone: &Bound<'_, PyAny>) -> Result<bool, Fail> {
     Ok(zone.get_type().is(TIMEZONE.get(py)?) && init_args(zone)?.len()? == 1)
 }
 
-/// What a `timezone` was made with: its offset, and its name if it was given one.
+/// Returns the arguments of a `timezone`: its offset, and its name if it has one.
 fn init_args<'py>(zone: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, Fail> {
     Ok(zone.call_method0(intern!(zone.py(), "__getinitargs__"))?)
 }
@@ -96,7 +97,7 @@ fn build_moment<'py>(tagged: &Tagged<'py>, class: &Known) -> Result<Bound<'py, P
     let changes = PyDict::new(py);
     if let Some(zone) = zone {
         if !zone.is_instance(TZINFO.get(py)?)? {
-            return Err(Fail::new("`tzinfo` is no time zone"));
+            return Err(Fail::new("`tzinfo` is not a time zone"));
         }
         changes.set_item(intern!(py, "tzinfo"), zone)?;
     }

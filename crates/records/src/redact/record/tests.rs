@@ -1,4 +1,4 @@
-//! Any value with a secret put anywhere comes out without it, and everything else is as it was.
+//! Tests that a secret anywhere in a value is redacted, and that everything else stays unchanged.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ fn rules() -> Redactions {
     rules.field("password").unwrap().field("card.number").unwrap()
 }
 
-/// A name or a text without a secret.
+/// Generates a name or text without a secret.
 fn word() -> impl Strategy<Value = String> {
     let tags = prop::sample::select(vec!["$json", "$x", "$bytes", "$dict", "$dataclass", "$date"]);
     prop_oneof!["[a-zé\"\\\\\n]{0,6}", Just("card".into()), tags.prop_map(String::from)]
@@ -37,7 +37,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// How many places a value has where something can be put.
+/// Returns the number of places in a value where something can be inserted.
 fn places(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(places).sum(),
@@ -46,7 +46,7 @@ fn places(value: &Value) -> usize {
     }
 }
 
-/// Puts something at one of them: a value, or a name.
+/// Inserts something at one of these places: a value or a name.
 fn put(value: &mut Value, at: &mut usize, what: &Value) {
     let here = |at: &mut usize| match at.checked_sub(1) {
         Some(less) => {
@@ -94,9 +94,9 @@ proptest! {
         put(&mut expected, &mut at.clone(), &"[redacted]".into());
         let cleaned = rules().json(&with.to_string()).into_owned();
         prop_assert_eq!(serde_json::from_str::<Value>(&cleaned).unwrap(), expected);
-        // And what came out comes out again as it is.
+        // Redacting again changes nothing.
         prop_assert_eq!(&rules().json(&cleaned), &cleaned);
-        // The same among the fields of a record, in the middle of others.
+        // The result is the same within the fields of a record.
         let fields = |json: &str| format!(",\"id\":\"a\",\"input\":{json},\"seed\":\"4242424242\"");
         let with = fields(&with.to_string());
         let record = rules().fields(b"", &with).unwrap_or(with);
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn all_that_is_in_a_field_is_replaced_whatever_it_is(inner in value(), outer in value()) {
+    fn everything_in_a_redacted_field_is_replaced(inner in value(), outer in value()) {
         let with = json!({"a": outer, "deep": [{"password": inner, "b": 1}]});
         let cleaned: Value = serde_json::from_str(&rules().json(&with.to_string())).unwrap();
         prop_assert_eq!(&cleaned["deep"][0]["b"], &json!(1));
@@ -128,7 +128,7 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_stands_for_a_value_is_of_its_kind() {
+fn replacements_have_the_kind_of_the_value() {
     let rules = Redactions::new().field("s").unwrap();
     for (value, expected) in [
         (json!("hunter2"), json!("[redacted]")),
@@ -144,7 +144,7 @@ fn what_stands_for_a_value_is_of_its_kind() {
             json!("7c9e6679-7425-40de-944b-e07fc1f90ae7"),
             json!("00000000-0000-0000-0000-000000000000"),
         ),
-        // As Python's values are written.
+        // Encodings of Python values.
         (json!({"$decimal": "12.50"}), json!({"$decimal": "0.0"})),
         (json!({"$int": "12345678901234567890"}), json!({"$int": "0"})),
         (json!({"$bytes": "aHVudGVyMg=="}), json!({"$bytes": "W3JlZGFjdGVkXQ=="})),
@@ -162,7 +162,7 @@ fn what_stands_for_a_value_is_of_its_kind() {
 }
 
 #[test]
-fn patterns_look_into_numbers_bytes_and_names() {
+fn patterns_match_in_numbers_bytes_and_names() {
     let rules = Redactions::new().pattern(r"\b4\d{15}\b").unwrap().pattern("hunter2").unwrap();
     for (value, expected) in [
         (json!(4242424242424242_u64), json!(0)),
@@ -183,7 +183,7 @@ fn patterns_look_into_numbers_bytes_and_names() {
 }
 
 #[test]
-fn of_a_record_only_what_is_the_programs_is_changed() {
+fn only_the_programs_data_in_a_record_is_changed() {
     let rules = Redactions::new().pattern(r"\d{6,}").unwrap().field("kind").unwrap();
     let digits = "1234567890";
     for (head, fields, expected) in [
@@ -224,7 +224,7 @@ fn of_a_record_only_what_is_the_programs_is_changed() {
 }
 
 #[test]
-fn what_is_nested_too_deeply_to_be_read_is_taken_out_as_a_whole() {
+fn values_nested_too_deeply_to_be_parsed_are_replaced_as_a_whole() {
     let rules = Redactions::new().pattern("hunter2").unwrap();
     let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(600), "]".repeat(600));
     assert_eq!(rules.json(&deep("\"hunter2\"")), "\"[redacted]\"");

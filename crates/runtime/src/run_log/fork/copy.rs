@@ -130,7 +130,7 @@ pub(crate) fn copy(
         return Err(no_answer(run, at, RecordType::RunStart.name()));
     }
     if copying.living.is_empty() {
-        return Err(not_there(run, at, "it was over there, and nothing is left to do"));
+        return Err(not_there(run, at, "the run was finished there, and nothing is left to do"));
     }
     copying.end(run, at, fork, clock)
 }

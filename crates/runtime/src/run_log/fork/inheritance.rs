@@ -52,13 +52,13 @@ pub(crate) struct Inheritance {
     to_come: BTreeMap<Call, VecDeque<Option<Answer>>>,
 }
 
-/// Who calls, the name of the effect, and what it is given.
+/// A call: the calling task, the name of the step, and its input.
 type Call = (Tid, String, String);
 
-/// The effects that a run has asked for, by their records.
+/// The steps that a run has called, by their records.
 pub(crate) type Calls = BTreeMap<u64, Call>;
 
-/// The log of a run, and the steps in it that must not be done twice, have begun and have no result.
+/// The log of a run, and its steps that must not be done twice, have started, and have no result.
 pub(crate) struct Read {
     pub(crate) decoded: DecodedLog,
     pub(crate) in_doubt: BTreeSet<u64>,

@@ -10,11 +10,11 @@ pub(crate) mod shape;
 
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
-/// Allows every effect.
+/// Allows every step.
 pub(crate) const ALL: &str = "*";
 
-/// An error if a run is no fork.
+/// The error for a run that is not a fork.
 pub(crate) fn no_fork(run: Uuid) -> TaskError {
-    let message = format!("run {run} is no fork: its effects need nobody's leave");
+    let message = format!("run {run} is not a fork: its steps need no permission");
     TaskError::new(ErrorKind::BadArgument, message)
 }

@@ -179,7 +179,7 @@ pub struct DecodedLog {
     /// Effects that a fork may do, and its promises that are its parent's too.
     pub(crate) allowed: BTreeSet<String>,
     pub(crate) inherited: BTreeSet<Uuid>,
-    /// Whether only its beginning and its end are left.
+    /// Whether only its input and its outcome are left.
     pub(crate) is_compacted: bool,
     /// Whether it is held.
     pub(crate) hold: HoldState,
@@ -490,7 +490,7 @@ impl Recorded {
         rest.is_some_and(|rest| rest.starts_with(b",\"at\":"))
     }
 
-    /// The same without what the rules take out.
+    /// The record without what the redaction rules remove.
     pub(crate) fn redacted(&self, rules: &Redactions) -> Recorded {
         let mut cleaned = self.clone();
         if let Some(fields) = rules.fields(b"", &self.fields) {
@@ -504,7 +504,7 @@ impl Recorded {
         Fields { rest: &self.fields }.find(|(name, _)| *name == field).map(|(_, value)| value)
     }
 
-    /// The same as a text.
+    /// A field of its record, as text.
     pub(crate) fn text(&self, field: &str) -> Option<String> {
         self.field(field).and_then(|json| decode(json).ok())
     }

@@ -70,7 +70,7 @@ impl Cause {
             Cause::Reordered => "calls changed places",
             Cause::Removed => "a call was removed",
             Cause::Added => "a call was added",
-            Cause::Argument => "what the call is given changed",
+            Cause::Argument => "the input of the call changed",
             Cause::Unsteady => {
                 "the code is not the same twice: it asks the time, a random source or the environment directly"
             }
@@ -176,7 +176,7 @@ impl Divergence {
             (Some(is), Some(was)) => format!("task {tid} now {is}, where {was}: {difference}"),
             (Some(is), None) => format!("task {tid} now {is}, where its log says that it ended"),
             (None, Some(was)) => format!("{was} by task {tid}, which is not made any more"),
-            (None, None) => "the log tells of a call that is not made any more".into(),
+            (None, None) => "the log has a call that is not made any more".into(),
         }
     }
 }

@@ -19,12 +19,12 @@ pub(crate) enum Act {
     Cancelled,
 }
 
-/// How far a dry_run goes.
+/// Where a dry run stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// To where the log ends.
+    /// At the end of the log.
     TheEnd,
-    /// On to where the run would wait for the world.
+    /// After the log, where the run would wait for the outside world.
     TheNextCalls,
 }
 
@@ -36,26 +36,26 @@ pub struct Upcoming {
     pub tid: Tid,
     /// Its kind, as the log has it.
     pub call: &'static str,
-    /// What it is called, if it is a step.
+    /// The name of the step, if it is one.
     pub name: Option<&'static str>,
     /// Its line.
     pub at: String,
 }
 
-/// What came of it.
+/// The result of a dry run.
 #[derive(Default)]
 pub struct DryRun {
-    /// How many calls that concern the world were the recorded ones.
+    /// How many outward calls matched the recorded ones.
     pub matched: usize,
-    /// Why it does not fit its log, if it does not.
+    /// Why it diverges from its log, if it does.
     pub apart: Option<TaskError>,
-    /// The same without a guess at what was done to the program.
+    /// The divergence without a guess at what was changed in the program.
     pub(crate) parting: Option<TaskError>,
     /// What its tasks did, in order. Plain yields are left out.
     pub(crate) acts: Vec<(Tid, Act)>,
-    /// Where its tasks stand now.
+    /// The states of its tasks at the end.
     pub tasks: Vec<TaskInfo>,
-    /// What it would do next.
+    /// The calls that it would make next.
     pub upcoming: Vec<Upcoming>,
     /// What could be written where it does not fit.
     pub(crate) proposal: Option<Proposal>,

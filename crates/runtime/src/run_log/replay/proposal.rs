@@ -22,7 +22,7 @@ pub struct Proposal {
 /// How a language writes which code a run takes.
 pub(crate) type Condition<'a> = &'a dyn Fn(&str, Way) -> Vec<String>;
 
-/// The same in Rust.
+/// The proposed lines in Rust.
 pub(crate) fn rust(id: &str, way: Way) -> Vec<String> {
     match way {
         Way::New => vec![format!("if patched({id:?}).await {{ … }}")],
@@ -53,7 +53,7 @@ impl Divergence {
             Cause::Added => {
                 let id = id("add", now?);
                 let lines = condition(&id, Way::New);
-                (id, lines, "let only runs that have not come here make the new call")
+                (id, lines, "make the new call only in runs that have not reached this place")
             }
             Cause::Removed => {
                 let id = id("remove", &was?);
@@ -63,7 +63,7 @@ impl Divergence {
             Cause::Renamed | Cause::Argument | Cause::Reordered => {
                 let id = id("change", &was?);
                 let lines = condition(&id, Way::Both);
-                (id, lines, "keep what was there beside what is there now")
+                (id, lines, "keep the old code beside the new code")
             }
         };
         Some(Proposal { at, id, lines, why })

@@ -64,7 +64,7 @@ fn other_end(dry_run: &DryRun, was: Option<&Result<String, TaskError>>) -> Optio
     };
     (!same).then(|| {
         let is = is.map_or("no end".to_owned(), words);
-        format!("the run now comes to {is}, and came to {}", words(was))
+        format!("the run now ends with {is}, and ended with {}", words(was))
     })
 }
 

@@ -13,7 +13,7 @@ use tiffany_records::RunError;
 pub enum CaptureError {
     /// The program does something other than its log: the test would fail from the start.
     #[error(
-        "run {run} cannot be captured: {why} [TFY0137]; bring the program back that wrote the log; what a run does may follow only from its input and its answers, not from what its code has captured elsewhere"
+        "run {run} cannot be captured: {why} [TFY0137]; use the program that wrote the log; a run may depend only on its input and its answers, not on other values that its code has captured"
     )]
     NotTheSame {
         /// The run.
@@ -32,7 +32,7 @@ pub enum CaptureError {
         next: &'static str,
     },
     /// The file exists already.
-    #[error("{} is there already [TFY0139]; give another name or directory, or replace it with `--force`", .0.display())]
+    #[error("{} exists already [TFY0139]; give another name or directory, or replace it with `--force`", .0.display())]
     FileThere(PathBuf),
     /// The log could not be read, or a file not be written.
     #[error(transparent)]

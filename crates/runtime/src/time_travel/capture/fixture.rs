@@ -108,7 +108,7 @@ impl Fixture {
         for record in reader.by_ref() {
             let record = match record {
                 Ok(record) => record,
-                Err(broken) if broken.record == 1 => return Err(wrong("is no log of a run")),
+                Err(broken) if broken.record == 1 => return Err(wrong("is not the log of a run")),
                 Err(broken) => {
                     let run = reader.checker().chain().map_or(Uuid(0), Chain::run);
                     return Err(LogError::run(run, path, broken).into());
@@ -118,11 +118,11 @@ impl Fixture {
             is_whole |= record.tid == Tid(1) && is_end(&record);
         }
         let chain = reader.checker().chain().filter(|_| begins).cloned();
-        let Some(chain) = chain else { return Err(wrong("is no log of a run")) };
+        let Some(chain) = chain else { return Err(wrong("is not the log of a run")) };
         if !is_whole {
-            return Err(wrong("has no end; it was cut, or the run was not over"));
+            return Err(wrong("has no end; it was cut, or the run was not finished"));
         }
-        let text = String::from_utf8(bytes).map_err(|_| wrong("is no log of a run"))?;
+        let text = String::from_utf8(bytes).map_err(|_| wrong("is not the log of a run"))?;
         Ok(Fixture { text, chain })
     }
 

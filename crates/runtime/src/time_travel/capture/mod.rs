@@ -122,8 +122,8 @@ fn depends(
             break;
         }
     }
-    let why = format!("the run does not only pass on what is there: without it {parts}");
-    let next = "redact less, or keep the fixture where only those see it who may";
+    let why = format!("the run does more than pass the value on: without it {parts}");
+    let next = "redact less, or keep the fixture where only authorized people can read it";
     Ok(CaptureError::redaction(&rule, &why, next))
 }
 

@@ -222,7 +222,7 @@ impl<'a> Found<'a> {
 fn read<'a>(json: &'a str, record: &LogLine<'_>, field: &str) -> Result<Node<'a>, CaptureError> {
     Node::parse(json).ok_or_else(|| {
         let what = format!("/{field}");
-        let why = format!("record {} has something there that cannot be read", record.seq);
+        let why = format!("its value in record {} cannot be read", record.seq);
         CaptureError::redaction(&what, &why, "look at the record with `log --json`")
     })
 }
