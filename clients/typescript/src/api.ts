@@ -16,7 +16,7 @@ export type Anything = unknown;
 export type Approvals = {
   approvals: Array<{
     choices: Array<string>;
-    /** The two names in the path by which it is answered. */
+    /** Its id: the two names in the path of the route that answers it. */
     id: string;
     payload?: unknown;
     question: string;
@@ -30,7 +30,7 @@ export type Approvals = {
 /** The bytes as the run wrote them. */
 export type Bytes = unknown;
 
-/** An answer that a fork was given in place of its parent's. */
+/** An answer that replaces the parent's in a fork. */
 export type ChangedAnswer = {
   /** Who changed it, if that is known. */
   by: string | null;
@@ -46,11 +46,11 @@ export type Decided = {
 };
 
 export type Decision = {
-  /** It did not happen, and is done again. */
+  /** The step did not happen, and is repeated. */
   again?: true;
-  /** It happened, and this is its result. */
+  /** The step happened, with this result. */
   done?: unknown;
-  /** It did not happen as it should. */
+  /** The step failed, with this message. */
   failed?: string;
   key: string;
 };
@@ -104,11 +104,11 @@ export type Effects = {
     state: "queued" | "running" | "retrying" | "refused" | "completed" | "failed" | "left";
     tid: number;
   }>;
-  /** How many of them are of the kind that was asked for. */
+  /** The number that match the filter. */
   matched: number;
-  /** Give it as `before` to have the next page. */
+  /** Pass it as `before` to get the next page. */
   next: number | null;
-  /** How many the run has. */
+  /** The number of all of them in the run. */
   total: number;
 };
 
@@ -132,23 +132,23 @@ export type Failure = {
   origin: number | null;
   /** The line of the program's own code where it was raised. */
   raised_at: string | null;
-  /** All of it in words. */
+  /** The full text of the error. */
   text: string;
-  /** The way there, the innermost last. */
+  /** The stack, innermost call last. */
   trace: Array<string>;
 };
 
 export type Fork = {
-  /** Effects it may do; `*` for all. */
+  /** Steps that it may do; `*` for all. */
   allow?: Array<string>;
-  /** The answer may have another shape. */
+  /** Whether the answer may have another shape. */
   as_is?: boolean;
   /** The record up to which they are the same. */
   at: number;
-  /** The answer in that record is an error with this message instead. */
+  /** The message of an error that replaces the answer in that record. */
   error?: string;
   id?: Name;
-  /** The answer in that record is this instead. */
+  /** A value that replaces the answer in that record. */
   value?: unknown;
 };
 
@@ -179,7 +179,7 @@ export type Message = {
   name: Name;
 };
 
-/** In UTC, as exact as one likes. */
+/** A moment in UTC, with any precision. */
 export type Moment = string;
 
 export type Name = string;
@@ -206,10 +206,10 @@ export type Planned = {
   remove: Array<Record<string, unknown>>;
 };
 
-/** Why it was refused (RFC 9457). */
+/** Why the request was refused (RFC 9457). */
 export type Problem = {
   code: string;
-  /** What to do. */
+  /** The next step. */
   next: string;
   status: number;
   /** What happened. */
@@ -218,15 +218,15 @@ export type Problem = {
 };
 
 export type Prune = {
-  /** Compact runs that ended longer ago. */
+  /** Compact runs that ended longer ago than this. */
   compact_after?: Age;
-  /** Only tell what would be done. */
+  /** Only report what would be done. */
   dry_run?: boolean;
-  /** Keep so many. */
+  /** Keep this many runs. */
   keep?: number;
-  /** Until the others have so much. */
+  /** Remove runs until the others have at most this size. */
   max_size?: Size;
-  /** Remove runs that ended longer ago. */
+  /** Remove runs that ended longer ago than this. */
   older_than?: Age;
   state?: Array<"completed" | "failed" | "cancelled">;
 };
@@ -259,40 +259,40 @@ export type RecordEvent = {
 export type RecordTypes = string;
 
 export type Records = {
-  /** How many of all are of the kind that was asked for; null if there is too much to look through. */
+  /** The number that match the filter; null if there are too many records to search. */
   matched: number | null;
-  /** Whether there are more already. */
+  /** Whether more records exist already. */
   more: boolean;
-  /** Where to go on: give it as `from`, or as `before` if the last record is first. Null: that was all. */
+  /** Where to continue: pass it as `from`, or as `before` if the order is `desc`. Null: there are no more. */
   next: number | null;
-  /** Whether the run is over. */
+  /** Whether the run is finished. */
   over: boolean;
   records: Array<Record<string, unknown>>;
-  /** How many the run has. */
+  /** The number of all of them in the run. */
   total: number;
   unread: Unread;
 };
 
 export type RunDetail = RunSummary & {
-  /** External promises that nobody has settled yet. */
+  /** External promises that are not settled yet. */
   promises?: Array<string>;
   task_list?: Array<{
-    /** The line it waits in. */
+    /** The source line where it waits. */
     at?: string;
     name?: string;
     state: string;
     tid: number;
     waits_for?: string;
   }>;
-  /** What it completed with. */
+  /** Its result, if it completed. */
   value?: unknown;
 };
 
 export type RunPage = {
-  /** Give it as `after` to have the next page. */
+  /** Pass it as `after` to get the next page. */
   next?: string;
   runs: Array<RunSummary>;
-  /** How many there are in all that were asked for. */
+  /** The number of all runs that match. */
   total: number;
 };
 
@@ -323,7 +323,7 @@ export type RunSummary = {
   /** RFC 3339. */
   started: string;
   state: "live" | "ending" | "paused" | "held" | "completed" | "failed" | "cancelled" | "damaged" | "removed";
-  /** Tasks that are not over. */
+  /** Unfinished tasks. */
   tasks?: number;
   uuid: string;
   /** What they wait for. */
@@ -347,7 +347,7 @@ export type Settle = {
   error?: string;
   /** The run, if it is the promise of a fork. */
   run?: Name;
-  /** What it is settled with. */
+  /** The value. */
   value?: unknown;
 };
 
@@ -364,21 +364,21 @@ export type Status = {
   api: string;
   /** The log directory. */
   dir: string;
-  /** Why nothing can be written any more, if the log has failed. */
+  /** Why the log cannot be written any more, if it has failed. */
   failed?: null | Problem;
   functions: Array<{
-    /** What its author says of it. */
+    /** Its documentation. */
     doc: string | null;
-    /** The same as a JSON Schema (2020-12), if there is one. */
+    /** The JSON Schema (2020-12) of the input, if there is one. */
     input: unknown;
     language: string;
     name: string;
-    /** What it is given, as its language writes it: the type of its one value in Rust, its parameters in Python. */
+    /** The input in the notation of its language: the type of the value in Rust, the parameters in Python. */
     takes: string | null;
   }>;
   /** Bytes, numbers, and times in seconds. */
   limits: Record<string, number>;
-  /** How many runs go on. */
+  /** The number of live runs. */
   live: number;
   paused: Array<{
     code: string;
@@ -386,7 +386,7 @@ export type Status = {
     run: string;
   }>;
   pid: number;
-  /** When the daemon began, RFC 3339. */
+  /** When the daemon started, RFC 3339. */
   started: string;
   /** Where it is reached. */
   url?: string | null;
@@ -399,9 +399,9 @@ export type Status = {
 };
 
 export type Stuck = {
-  /** How many were not, because that would take too long. */
+  /** The number of runs that were not checked, because that would take too long. */
   left_out: number;
-  /** How many runs were looked at. */
+  /** The number of runs that were checked. */
   looked_at: number;
   stuck: Array<{
     /** The line. */
@@ -417,24 +417,24 @@ export type Stuck = {
     seconds: number;
     /** RFC 3339. */
     since: string;
-    /** Where a step stands: kind, attempt, state and retry_at. */
+    /** The state of a step: kind, attempt, state and retry_at. */
     step: Record<string, unknown> | null;
     tid: number;
-    /** In words. */
+    /** A description. */
     what: string;
   }>;
-  /** How many there are, told or not. */
+  /** The number of all of them, listed or not. */
   total: number;
-  /** Turns that took so long that nothing else went on, the last one first. While one of them does, nothing is known of who waits, and no run is looked at. */
+  /** Turns that took so long that no other task could run, latest first. During such a turn the waiting tasks are not known, and no run is checked. */
   turns: Array<{
     /** The line of the last call before, or where the task was spawned. */
     at: string | null;
-    /** Whether it gave it back. */
+    /** Whether the turn has ended. */
     is_over: boolean;
-    /** Of the task, or what the code outside turns makes. */
+    /** The name of the task, or what the code outside turns does. */
     name: string | null;
     run: string | null;
-    /** How long it had its turn, or has had it by now. */
+    /** How long the turn took, or has taken so far. */
     seconds: number;
     /** RFC 3339. */
     since: string;
@@ -445,9 +445,9 @@ export type Stuck = {
 
 export type Submit = {
   function: Name;
-  /** One of your own; without it, and without an Idempotency-Key, one is made. */
+  /** An id that you choose; without it, and without an Idempotency-Key, one is generated. */
   id?: Name;
-  /** What the function is given. */
+  /** The input of the function. */
   input?: unknown;
 };
 
@@ -464,7 +464,7 @@ export type Tasks = {
   is_over: boolean;
   /** The last record. */
   last: number;
-  /** Give it as `after` to have those that come next. */
+  /** Pass it as `after` to get the next ones. */
   next: number | null;
   /** The moment of the last record, in microseconds since the first. */
   now: number;
@@ -477,7 +477,7 @@ export type Tasks = {
     error: null | Failure;
     name: string | null;
     parent: number | null;
-    /** How far a task is, events tell. */
+    /** Progress is reported in events. */
     progress: null;
     /** The line. */
     spawned_at: string | null;
@@ -489,7 +489,7 @@ export type Tasks = {
       call: string;
       /** What it waits for: sleep, effect, join, promise, message, approval, lock, io or other. */
       kind: string;
-      /** Its task has done something since, and may have taken it back. */
+      /** Whether its task has continued since, and may have withdrawn it. */
       maybe_over: boolean;
       name: string | null;
       /** The tasks it waits for. */
@@ -503,11 +503,11 @@ export type Tasks = {
         retry_at?: string | null;
         state?: "queued" | "running" | "retrying" | "refused";
       } | null;
-      /** In words. */
+      /** A description. */
       what: string;
     }>;
   }>;
-  /** How many tasks there are, told or not. */
+  /** The number of tasks, listed or not. */
   total: number;
   unread: Unread;
 };
@@ -518,11 +518,11 @@ export type Tids = string;
 
 export type Timeline = {
   begin: number;
-  /** The moment of the last record, or now if the run is not over, in microseconds. */
+  /** The moment of the last record, or now if the run is not finished, in microseconds. */
   end: number;
   is_over: boolean;
   lanes: Array<{
-    /** From, to (null: it goes on), what (run, ready, sleep, effect, join, promise, message, approval, lock, io, other, mixed), the record it began with. */
+    /** From, to (null: it continues), what (run, ready, sleep, effect, join, promise, message, approval, lock, io, other, mixed), the record it began with. */
     slices: Array<Array<unknown>>;
     tid: number;
   }>;
@@ -533,7 +533,7 @@ export type Timeline = {
   unread: Unread;
 };
 
-/** Why there is more than can be read, if the run is damaged. */
+/** Why the rest cannot be read, if the run is damaged. */
 export type Unread = string | null;
 
 export type Uuid = string;

@@ -60,7 +60,7 @@ fn of_daemon(place: &Place, mut out: Out, options: &Ls, remote: &Arc<Remote>) ->
     out.end(0)
 }
 
-/// So many runs of a daemon are listed with one request.
+/// The number of a daemon's runs that one request lists.
 const PAGE: usize = 1_000;
 
 fn of_directory(place: &Place, mut out: Out, options: &Ls) -> Done {

@@ -32,7 +32,7 @@ _Ts = TypeVarTuple("_Ts")
 _P = ParamSpec("_P")
 
 _LOOK_SECONDS = 15.0
-"""How often it is looked whether runs that are waited for are paused, which is no event."""
+"""How often it is looked whether runs that are waited for are paused, which is not an event."""
 _FIRST_PAUSE, _MAX_PAUSE = 0.005, 0.25
 
 

@@ -21,7 +21,7 @@ from tiffany.client._io import (
 T = TypeVar("T")
 
 _MAX_REQUESTS = 64
-"""So many requests of one client are under way at once; others wait for their turn."""
+"""The number of requests of one client at once; others wait for their turn."""
 
 
 class AsyncWire:
@@ -44,7 +44,7 @@ class AsyncWire:
         return line
 
     async def exactly(self, count: int, timeout: float | None) -> bytes:
-        """Returns so many bytes."""
+        """Returns this number of bytes."""
         return await _within(self._reader.readexactly(count), timeout)
 
     async def rest(self, timeout: float | None) -> bytes:
@@ -107,7 +107,7 @@ class Awaiting:
         return AsyncWire(reader, writer)
 
     async def take(self) -> AsyncWire | None:
-        """Returns a connection that nobody uses, if there is one."""
+        """Returns a connection that is idle, if there is one."""
         while self._idle:
             wire = self._idle.pop()
             if not wire.is_stale():
@@ -120,7 +120,7 @@ class Awaiting:
         self._idle.append(wire)
 
     async def enter(self) -> Callable[[], None]:
-        """A request begins, when there is room for it. What is returned says that it is over."""
+        """A request begins, when there is room for it. What is returned ends it."""
         await self._room.acquire()
         return self._room.release
 
@@ -148,7 +148,7 @@ class Awaiting:
             program.close()
 
     def close(self) -> None:
-        """Closes what nobody uses."""
+        """Closes idle connections."""
         with contextlib.suppress(RuntimeError):
             while self._idle:
                 self._idle.pop().close()

@@ -37,7 +37,7 @@ from tiffany.metrics import Metrics, _read
 T = TypeVar("T")
 
 _LONG_WAIT = 30
-"""So many seconds one request to a daemon waits for an outcome."""
+"""How long, in seconds, one request to a daemon waits for an outcome."""
 _SORTS = ("started", "ended", "id", "function")
 
 
@@ -302,7 +302,7 @@ def infos(told: dict[str, Any]) -> list[RunInfo]:
 
 def _recorded(told: dict[str, Any]) -> tuple[Any] | None:
     """Returns what came of a run, if that is fixed. Raises the error that it ended with, or the one
-    that keeps it from going on.
+    that keeps it from continuing.
     """
     recorded = told.get("recorded")
     if recorded is not None:

@@ -184,7 +184,7 @@ class Client:
         descending: bool | None = None,
         page: int = 100,
     ) -> Iterator[RunInfo]:
-        """Iterates over the runs that fit all filters, the newest first. Pages of so many are
+        """Iterates over the runs that fit all filters, the newest first. Pages of this size are
         fetched as they are needed.
 
         ``text`` is looked for in id, function and UUID. ``parent`` lists the forks of a run.

@@ -71,7 +71,7 @@ class EventReader:
         before, self._epoch = self._epoch, self._stream.epoch
         if before is None:
             first = self._wanted.get("from")
-            # Where it goes on if the connection is lost before anything came.
+            # Where it continues if the connection is lost before anything came.
             after = self._stream.next_seq if first is None else max(first, 1)
             self._last = (self._epoch, after - 1)
             return None

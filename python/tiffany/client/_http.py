@@ -110,7 +110,7 @@ class ServerSentEvents:
         self._bytes = b""
 
     def next(self, timeout: float | None) -> Program[tuple[str, Any] | None]:
-        """Returns the next event, its name and its data. ``None``: the stream is over. An event
+        """Returns the next event, its name and its data. ``None``: the stream has ended. An event
         without a name is only a sign of life.
         """
         while (end := self._bytes.find(b"\n\n")) < 0:

@@ -75,7 +75,7 @@ class BlockingWire:
         return self._take(end + 1)
 
     def exactly(self, count: int, timeout: float | None) -> bytes:
-        """Returns so many bytes."""
+        """Returns this number of bytes."""
         while len(self._bytes) < count:
             self._more(timeout)
         return self._take(count)
@@ -181,7 +181,7 @@ class Blocking:
             raise
 
     def take(self) -> BlockingWire | None:
-        """Returns a connection that nobody uses, if there is one."""
+        """Returns a connection that is idle, if there is one."""
         with contextlib.suppress(IndexError):
             while True:
                 wire = self._idle.pop()
@@ -195,7 +195,7 @@ class Blocking:
         self._idle.append(wire)
 
     def enter(self) -> Callable[[], None]:
-        """A request begins. What is returned says that it is over."""
+        """A request begins. What is returned ends it."""
         return _nothing
 
     def sleep(self, seconds: float) -> None:
@@ -225,7 +225,7 @@ class Blocking:
             program.close()
 
     def close(self) -> None:
-        """Closes what nobody uses."""
+        """Closes idle connections."""
         while self._idle:
             self._idle.pop().close()
 

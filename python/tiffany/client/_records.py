@@ -72,7 +72,7 @@ class TaskInfo:
 
 @dataclass(frozen=True)
 class RunDetail(RunInfo):
-    """A run with its tasks, the external promises that nobody has settled yet, and its value if it
+    """A run with its tasks, the external promises that are not settled yet, and its value if it
     has completed.
     """
 

@@ -1,5 +1,5 @@
-//! The records of runs of a daemon, copied into a directory, so that they are read as those of any log. A run that goes on is
-//! followed by a thread, which appends what is written. The directory goes with this.
+//! The records of runs of a daemon, copied into a directory, so that they are read as those of any log. A run in progress is
+//! followed by a thread, which appends new records. The directory is removed with the mirror.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -156,7 +156,7 @@ fn fetch_blobs(
     Ok(())
 }
 
-/// Appends lines as they come, until the stream ends or nobody follows any more.
+/// Appends lines as they come, until the stream ends or the mirror is dropped.
 fn append(
     remote: &Arc<Remote>,
     dir: &Path,

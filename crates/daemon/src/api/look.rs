@@ -141,7 +141,7 @@ pub(super) async fn show(
     Ok(axum::Json(detail).into_response())
 }
 
-/// A run, when it is over or when the wait is.
+/// Returns a run when it has finished, or when the wait has.
 pub(super) async fn waited_for(
     app: &App,
     who: &Who,

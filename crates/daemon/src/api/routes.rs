@@ -162,8 +162,6 @@ const EVENTS: &[Parameter] = &[
         Schema::Yes,
         "Also events that happen again while a run is resumed; yes by default.",
     ),
-    ("all", Schema::Yes, "Every turn of every task too."),
-    ("ghosts", Schema::Yes, "What happens again while a run is brought back; by default yes."),
     ("ends", Schema::Yes, "Only the events that report how a run ended."),
 ];
 /// How a client library says that its codec made the values of a request.
@@ -173,10 +171,15 @@ const ENCODED: Parameter = (
     "`encoded`: the values are in the form of the codec of the program's language; by default plain JSON.",
 );
 const VALUES: &[Parameter] = &[ENCODED];
-const SUBMIT: &[Parameter] =
-    &[("Idempotency-Key", Schema::Is("Key"), "Instead of an id: the id is made from it."), ENCODED];
-const LAST_EVENT: &[Parameter] =
-    &[("Last-Event-ID", Schema::Text, "Go on after this event, as a browser does by itself.")];
+const SUBMIT: &[Parameter] = &[
+    ("Idempotency-Key", Schema::Is("Key"), "A key that the id is made from, instead of an id."),
+    ENCODED,
+];
+const LAST_EVENT: &[Parameter] = &[(
+    "Last-Event-ID",
+    Schema::Text,
+    "Continue after this event; browsers send this by themselves.",
+)];
 const EVENTS_COME: &[Reply] = &[
     (200, "The events, until one side closes the connection.", Some("Events")),
     (101, "The events as a WebSocket.", None),
@@ -255,7 +258,7 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(&[(200, "The run.", Some("RunDetail"))]),
     get("/api/v1/runs/{run}/outcome", VIEWER, handler!(outcome::outcome))
         .about("What came of a run, as its log has it: a value in the form of the codec, or the whole error. For client libraries; others find the value in `GET /api/v1/runs/{run}`.")
-        .query(&[("wait", Schema::Count(0, 60), "Wait so many seconds for the end of the run.")])
+        .query(&[("wait", Schema::Count(0, 60), "How many seconds to wait for the end of the run.")])
         .answers(&[(200, "The outcome, or the state of a run that has none yet.", Some("Outcome"))]),
     delete("/api/v1/runs/{run}", admin("remove"), handler!(keep::remove))
         .about("Removes a finished run, and erases it from every file within seconds. Its id stays taken.")
