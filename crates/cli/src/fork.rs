@@ -25,11 +25,11 @@ pub(super) fn fork(place: Place, mut out: Out, at: u64, options: &Fork) -> Done 
     }
     let wanted = wanted(options)?;
     let run = place.find(&options.run)?;
-    if options.drives {
-        if let Some(holder) = place.look_for(&[&options.run])?.holder() {
-            let (dir, owner) = (place.dir.clone(), holder.to_string());
-            return Err(LogError::Locked { dir, owner }.into());
-        }
+    if options.drives
+        && let Some(holder) = place.look_for(&[&options.run])?.holder()
+    {
+        let (dir, owner) = (place.dir.clone(), holder.to_string());
+        return Err(LogError::Locked { dir, owner }.into());
     }
     let mut control = place.control()?;
     let fork = control.fork(run, at, wanted)?;

@@ -149,7 +149,7 @@ impl<'a> CommandLine<'a> {
                 let out = Out::new(&args);
                 let (is_json, colour) = (args.json, out.colours_errors(&args));
                 let started = started(app);
-                ending(dispatch(builder, args, &matches, out, &started), is_json, colour)
+                ending(dispatch(builder, *args, &matches, out, &started), is_json, colour)
             }
             Ok(Typed::Run(program)) => {
                 let ran = guest.map_or(Ok(0), |guest| guest.run(&program).map_err(Ending::from));

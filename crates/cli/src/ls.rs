@@ -52,9 +52,7 @@ fn of_daemon(place: &Place, mut out: Out, options: &Ls, remote: &Arc<Remote>) ->
     let mut ids: BTreeMap<Uuid, String> =
         runs.iter().map(|run| (run.run, run.id.clone())).collect();
     for (parent, _) in runs.iter().filter_map(|run| run.fork) {
-        if !ids.contains_key(&parent) {
-            ids.insert(parent, place.id_of(parent).unwrap_or_default());
-        }
+        ids.entry(parent).or_insert_with(|| place.id_of(parent).unwrap_or_default());
     }
     print(&mut out, &runs, &ids, process)?;
     out.end(0)
