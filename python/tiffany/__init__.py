@@ -89,7 +89,6 @@ from tiffany.durable import (
     Runtime,
     Saga,
     attempt,
-    connect,
     run,
     state_machine,
     step,
@@ -100,24 +99,33 @@ from tiffany.errors import Cancelled, TiffanyError
 if _typing.TYPE_CHECKING:
     # Type checkers accept the old names too, all of which are in these modules.
     from tiffany.calls import *  # noqa: F403
+    from tiffany.client import AsyncClient, Client, connect
     from tiffany.durable import *  # noqa: F403
     from tiffany.durable import StateMachine as _StateMachine
     from tiffany.errors import *  # noqa: F403
 
     Agent = _StateMachine
+    Connection = Client
     agent = state_machine
 else:
 
     def __getattr__(name: str) -> object:
+        if name in ("AsyncClient", "Client", "connect"):
+            # Programs without a client do not pay for it.
+            from tiffany import client
+
+            return getattr(client, name)
         from tiffany._old_names import found
 
         return found(name)
 
 
 __all__ = [
+    "AsyncClient",
     "AsyncRuntime",
     "Backoff",
     "Cancelled",
+    "Client",
     "Done",
     "Err",
     "Ok",

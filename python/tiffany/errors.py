@@ -625,6 +625,38 @@ class BadDeadlineError(TiffanyError, ValueError):
     code = "TFY0273"
 
 
+class LostDaemonError(TiffanyError, ConnectionError):
+    """The daemon or the process that owns the directory could not be reached, or the connection
+    broke.
+    """
+
+    code = "TFY0300"
+
+
+class TlsError(TiffanyError, ConnectionError):
+    """Client and daemon could not agree on a TLS connection."""
+
+    code = "TFY0301"
+
+
+class OldDaemonError(TiffanyError):
+    """The daemon does not know a request, or what answers is not a daemon of Tiffany."""
+
+    code = "TFY0302"
+
+
+class ClientSettingsError(TiffanyError, ValueError):
+    """A client cannot be made with this URL, token or certificate."""
+
+    code = "TFY0303"
+
+
+class NeedsFilesError(TiffanyError):
+    """It works on the files of a log, which are not reached over HTTP."""
+
+    code = "TFY0304"
+
+
 _FAMILIES: dict[str, type[TiffanyError]] = {
     "TFY0005": BadArgumentError,
     "TFY0006": BadArgumentError,
@@ -666,6 +698,7 @@ __all__ = [
     "Cancelled",
     "CannotContinueError",
     "ChannelClosedError",
+    "ClientSettingsError",
     "DamagedBackupError",
     "DeadlinePassedError",
     "DeadlockError",
@@ -683,8 +716,10 @@ __all__ = [
     "LogError",
     "LogFailedError",
     "LogInUseError",
+    "LostDaemonError",
     "MismatchedLogError",
     "NeededByForkError",
+    "NeedsFilesError",
     "NestedRuntimeError",
     "NoActivityError",
     "NoBackupError",
@@ -712,6 +747,7 @@ __all__ = [
     "NotStartedError",
     "NotTheSameError",
     "NotUndoneError",
+    "OldDaemonError",
     "OtherKeyError",
     "OtherLogError",
     "OtherLoopError",
@@ -740,6 +776,7 @@ __all__ = [
     "TaskCancelledError",
     "TiffanyError",
     "TimedOutError",
+    "TlsError",
     "UnansweredError",
     "UnknownPromiseError",
     "UnknownRulesError",

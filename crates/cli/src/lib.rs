@@ -51,6 +51,7 @@ mod out;
 mod place;
 mod progress;
 mod prospect;
+mod remote;
 mod replay;
 mod replay_all;
 mod resume;

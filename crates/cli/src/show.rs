@@ -36,8 +36,8 @@ pub(super) fn show(place: Place, mut out: Out, name: &str, options: &Show) -> Do
     sight.warn();
     let view = &sight.view;
     let run = find(view, name)?;
-    let process = driver::process(&place.dir);
-    let dir = place.dir.clone();
+    let process = driver::process(&place.reach);
+    let (dir, reach) = (place.dir.clone(), place.reach.clone());
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     let mut summary = Summary::read(view, run, entry);
     if summary.state == State::Removed {
@@ -55,7 +55,7 @@ pub(super) fn show(place: Place, mut out: Out, name: &str, options: &Show) -> Do
     }
     let stands_still = summary.state.is_driven() || summary.state == State::Held;
     let (mut paused, silence) = match stands_still {
-        true => driver::paused(&dir),
+        true => driver::paused(&reach),
         false => Default::default(),
     };
     let paused = paused.remove(&run);

@@ -20,6 +20,7 @@ mod measuring;
 mod notify;
 mod openapi;
 mod program;
+mod remote;
 mod rerunning;
 mod scale;
 mod serving;

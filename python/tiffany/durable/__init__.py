@@ -40,7 +40,6 @@ from tiffany._records import (
 )
 from tiffany._retention import Retention
 from tiffany._settings import RuntimeSettings
-from tiffany.durable._control import Connection, connect
 from tiffany.durable._run import run
 from tiffany.durable._runtime import Runtime
 from tiffany.durable._saga import Saga
@@ -49,11 +48,18 @@ from tiffany.durable._steps import step
 from tiffany.durable._workflows import workflow
 
 if TYPE_CHECKING:
+    from tiffany.client import Client, connect
+
     Agent = StateMachine
+    Connection = Client
     agent = state_machine
 else:
 
     def __getattr__(name: str) -> object:
+        if name == "connect":
+            from tiffany.client import connect
+
+            return connect
         from tiffany._old_names import found
 
         return found(name, __name__)
@@ -70,7 +76,6 @@ __all__ = [
     "Attribute",
     "Backoff",
     "Chunk",
-    "Connection",
     "ContinueAs",
     "Done",
     "Doubt",

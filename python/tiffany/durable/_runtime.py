@@ -8,7 +8,7 @@ import sys
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, TypeVarTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, overload
 
 from tiffany import _arguments, _attributes, _core, _retention
 from tiffany._activity import Subscription
@@ -19,9 +19,12 @@ from tiffany._records import Doubt, Paused, Run, RunInfo, RunLike, doubt, paused
 from tiffany._retention import Collected, Compacted, Pruned, Retention
 from tiffany._settings import RuntimeSettings, core_settings, takes_settings
 from tiffany.durable import _control, _workflows
-from tiffany.durable._control import _NOTHING, Connection
+from tiffany.durable._control import _NOTHING
 from tiffany.durable._state_machines import StateMachine
 from tiffany.metrics import Metrics, _read
+
+if TYPE_CHECKING:
+    from tiffany.client._client import Client
 
 atexit.register(_core._leave)
 
@@ -409,8 +412,10 @@ class Runtime:
         return Collected(*self._core.collect_blobs())
 
     @property
-    def handle(self) -> Connection:
-        """A connection that other threads use to reach the durable runs while this thread waits for
+    def handle(self) -> Client:
+        """A client that other threads use to reach the durable runs while this thread waits for
         one.
         """
-        return Connection(self._core.control())
+        from tiffany.client._client import Client
+
+        return Client._of(self._core.control())

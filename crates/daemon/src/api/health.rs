@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tiffany::control::{Answer, Request};
@@ -57,8 +57,12 @@ async fn check_audit(app: &App) -> Result<(), AuthError> {
 }
 
 /// Returns counters and measurements in the format of Prometheus.
-pub(super) async fn metrics(State(app): State<App>) -> Answered {
+pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Answered {
+    let accepted = headers.get(header::ACCEPT).map(HeaderValue::as_bytes);
     match app.ask(Request::Metrics).await? {
+        Answer::Metrics(metrics) if accepted == Some(b"application/json") => {
+            Ok(axum::Json(metrics).into_response())
+        }
         Answer::Metrics(metrics) => {
             let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
             Ok(([(header::CONTENT_TYPE, kind)], metrics.to_string()).into_response())

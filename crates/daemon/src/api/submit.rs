@@ -17,7 +17,7 @@ use tiffany::{ErrorKind, TaskError, units};
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
 use crate::http::change::Noted;
-use crate::http::{Answered, Problem};
+use crate::http::{Answered, Problem, Values};
 use crate::http::{Json, given};
 
 /// The body of a request to start a run.
@@ -42,6 +42,7 @@ const KEY: &str = "idempotency-key";
 
 pub(super) async fn submit(
     State(app): State<App>,
+    values: Values,
     Extension(noted): Extension<Noted>,
     headers: HeaderMap,
     Json(submit): Json<Submit>,
@@ -60,7 +61,7 @@ pub(super) async fn submit(
     options.attributes = parse_values(&Value::Object(submit.attributes))?;
     options.deadline = submit.deadline.as_ref().map(deadline).transpose()?;
     let request = Request::Submit { function: submit.function, id: id.clone(), input, options };
-    match app.ask(request).await.map_err(for_who_submits)? {
+    match app.ask(values.of(request)).await.map_err(for_who_submits)? {
         Answer::Run { run, is_new } => {
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
             let place = HeaderValue::from_str(&format!("/api/v1/runs/{run}"));

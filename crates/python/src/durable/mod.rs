@@ -5,6 +5,7 @@ mod agent;
 pub(crate) mod attempt;
 mod attributes;
 mod blocked_call;
+mod client;
 pub(crate) mod control;
 mod elsewhere;
 pub(crate) mod forks;
@@ -42,6 +43,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(crate::process::interpreter::leave, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
     attributes::add(module)?;
+    client::add(module)?;
     messages::add(module)
 }
 

@@ -85,6 +85,10 @@ impl RunDetail {
             name.iter_mut().chain(waits_for).for_each(|text| clean(text, rules));
         }
         self.value = self.value.take().map(|json| cleaned(json, rules));
+        self.recorded = self.recorded.take().map(|recorded| match recorded {
+            Ok(json) => Ok(cleaned(json, rules)),
+            Err(error) => Err(rules.error(error)),
+        });
     }
 }
 

@@ -204,6 +204,9 @@ pub struct RunDetail {
     /// Its value, if it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Box<RawValue>>,
+    /// Its value or its whole error as the log has them, from which a program makes objects of its own again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Result<Box<RawValue>, TaskError>>,
 }
 
 /// A summary of a task.

@@ -294,7 +294,7 @@ impl Catalogue {
     }
 
     pub(crate) fn show(&mut self, run: Uuid, shown: Shown) -> Outcome {
-        let (entry, value) = match shown {
+        let (entry, outcome) = match shown {
             Shown::Paused(error, state, attributes) => {
                 (self.head(run).stopped(error.as_ref(), state, attributes), None)
             }
@@ -305,23 +305,28 @@ impl Catalogue {
                 // That it was not found before everybody left says nothing about the run.
                 let entry = self.over.get(&run).cloned().ok_or_else(left)?;
                 match outcome {
-                    Some(outcome) => (entry, outcome.ok()),
+                    Some(outcome) => (entry, Some(outcome)),
                     None if entry.state == State::Damaged => (entry, None),
                     None => self.checked(run, entry)?,
                 }
             }
         };
-        let value = value.and_then(|json| RawValue::from_string(unmark(&json).to_owned()).ok());
+        let value = outcome.as_ref().and_then(|outcome| raw_text(unmark(outcome.as_ref().ok()?)));
+        let recorded = outcome.and_then(|outcome| match outcome {
+            Ok(json) => raw_text(&json).map(Ok),
+            Err(error) => Some(Err(error)),
+        });
         let summary = entry.summary(run);
-        let detail = RunDetail { summary, tasks: Vec::new(), promises: Vec::new(), value };
+        let detail =
+            RunDetail { summary, tasks: Vec::new(), promises: Vec::new(), value, recorded };
         Ok(Answer::Shown(Box::new(detail)))
     }
 
     /// A run that is over, with its value. Its whole log is read for that; if it is damaged, the run is listed as such
     /// from now on.
-    fn checked(&mut self, run: Uuid, entry: Entry) -> Result<(Entry, Option<Arc<str>>), TaskError> {
+    fn checked(&mut self, run: Uuid, entry: Entry) -> Result<(Entry, Option<Ended>), TaskError> {
         match self.outcome(run) {
-            Ok(Some(outcome)) => Ok((entry, outcome.ok())),
+            Ok(Some(outcome)) => Ok((entry, Some(outcome))),
             Ok(None) => Err(TaskError::new(ErrorKind::LogFailed, "its log has no end")),
             Err(error) if is_damage(&error) => {
                 let Entry { error, .. } = Entry::damaged(&error);
@@ -346,6 +351,10 @@ impl Catalogue {
         }
         Ok(Some(outcome))
     }
+}
+
+fn raw_text(json: &str) -> Option<Box<RawValue>> {
+    RawValue::from_string(json.to_owned()).ok()
 }
 
 /// The value of a run as JSON, or its error.

@@ -34,6 +34,7 @@ pub(crate) mod event_stream;
 pub(crate) mod offline;
 pub(crate) mod server;
 pub(crate) mod socket;
+pub(crate) mod transport;
 pub(crate) mod turns;
 
 use std::path::Path;
@@ -50,6 +51,7 @@ use crate::activity::hub::Hub;
 use crate::calls::context;
 pub use crate::control::audit_hook::{AuditHook, Change, Finish};
 pub use crate::control::event_stream::{Next, Watching};
+pub use crate::control::transport::{EventSource, Transport};
 use crate::host::inbox::{Inbox, LoopMessage};
 use crate::host::tell::Tell;
 pub(crate) use offline::Offline;
@@ -101,6 +103,8 @@ enum Way {
     /// A runtime of this process, with its events if they may be watched.
     Here(Arc<Inbox>, Option<Hub>),
     Socket(Client),
+    /// Another way to the process that owns the directory.
+    Other(Box<dyn Transport>),
     /// No other process owns the directory, so this one does.
     Offline(Box<Offline>),
 }
@@ -147,6 +151,11 @@ impl Control {
     /// `patience`. A process that is stopped, or whose loop is kept by a task, does not answer.
     pub fn connect_within(dir: &Path, patience: Duration) -> Result<Option<Control>, TaskError> {
         Ok(Client::connect(dir, patience)?.map(|client| Control::by(Way::Socket(client))))
+    }
+
+    /// The process that this leads to.
+    pub fn over(transport: Box<dyn Transport>) -> Control {
+        Control::by(Way::Other(transport))
     }
 
     fn by(way: Way) -> Control {
@@ -217,6 +226,7 @@ impl Control {
         match self.way {
             Way::Here(_, Some(hub)) => Ok(Watching::here(&hub, wanted)),
             Way::Socket(client) => client.watch(wanted),
+            Way::Other(transport) => transport.watch(wanted),
             Way::Here(_, None) | Way::Offline(_) => Err(no_activity()),
         }
     }
@@ -230,6 +240,7 @@ impl Control {
     pub fn peer(&self) -> Option<u32> {
         match &self.way {
             Way::Socket(client) => client.peer(),
+            Way::Other(transport) => transport.peer(),
             Way::Here(..) | Way::Offline(_) => None,
         }
     }
@@ -477,6 +488,7 @@ impl Control {
         let answer = match &mut self.way {
             Way::Here(inbox, _) => ask_here(inbox, request),
             Way::Socket(client) => client.ask(&request),
+            Way::Other(transport) => transport.ask(&request),
             Way::Offline(offline) => {
                 offline.losses.drain(..).for_each(|loss| (self.on_warning)(&loss.to_string()));
                 offline.ask(request)

@@ -205,6 +205,7 @@ impl<'a> RunsView<'a> {
                     tasks: tasks(&hosted.run),
                     promises: promises.collect(),
                     value: None,
+                    recorded: durable_state.told_as_recorded(),
                 })));
             }
             Some(Known::Paused(error, dormant)) => {
@@ -307,6 +308,14 @@ impl DurableState {
     fn told_error(&self) -> Option<ErrorSummary> {
         let error = self.told()?.as_ref().err()?;
         Some(ErrorSummary::from(&as_task_error(error)))
+    }
+
+    /// What came of it, if it is ending.
+    fn told_as_recorded(&self) -> Option<Result<Box<RawValue>, TaskError>> {
+        match self.told()? {
+            Ok(json) => RawValue::from_string(json.to_string()).ok().map(Ok),
+            Err(error) => Some(Err(as_task_error(error))),
+        }
     }
 }
 
