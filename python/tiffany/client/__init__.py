@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tiffany._records import RunError, RunInfo
 from tiffany.client._client import Client, Events, connect
 from tiffany.client._events import Restarted
-from tiffany.client._records import RunDetail, RunError, RunInfo, TaskInfo
+from tiffany.client._records import RunDetail, TaskInfo
 
 if TYPE_CHECKING:
     from tiffany.client._async_client import AsyncClient, AsyncEvents

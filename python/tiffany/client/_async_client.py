@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack, o
 
 from tiffany import _core
 from tiffany._activity import Activity, Lost
-from tiffany._records import Run, RunLike
+from tiffany._records import Run, RunInfo, RunLike
 from tiffany.client import _calls, _target
 from tiffany.client._asyncio import Awaiting
 from tiffany.client._calls import Calls
@@ -22,7 +22,6 @@ from tiffany.client._client import RETRY_SECONDS, check_directory
 from tiffany.client._events import ENDS, EventReader, Restarted, wanted
 from tiffany.client._io import Program
 from tiffany.client._peer import Peer
-from tiffany.client._records import RunInfo
 from tiffany.client._target import Path
 from tiffany.durable._runtime import Program as Workflow
 from tiffany.durable._state_machines import StateMachine

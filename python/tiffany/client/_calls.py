@@ -15,17 +15,25 @@ from typing import Any, TypeVar, cast
 from tiffany import _approvals, _arguments, _core
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, seconds
-from tiffany._records import Doubt, Paused, Run, RunLike, Status, doubt, paused_run
+from tiffany._records import (
+    Doubt,
+    Paused,
+    Run,
+    RunInfo,
+    RunLike,
+    Status,
+    doubt,
+    paused_run,
+    run_info,
+)
 from tiffany.client import _failures
 from tiffany.client._io import Program, action
 from tiffany.client._peer import Peer
 from tiffany.client._records import (
     RunDetail,
-    RunInfo,
     decoded,
     nanoseconds,
     run_detail,
-    run_info,
     states,
 )
 from tiffany.client._rest import Raw

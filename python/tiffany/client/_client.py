@@ -11,14 +11,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack, o
 
 from tiffany import _core, _retention
 from tiffany._activity import Activity, Lost
-from tiffany._records import Run, RunLike
+from tiffany._records import Run, RunInfo, RunLike
 from tiffany._retention import Collected, Compacted, Pruned, Retention
 from tiffany.client import _calls, _failures, _target
 from tiffany.client._calls import Calls
 from tiffany.client._events import ENDS, EventReader, Restarted, wanted
 from tiffany.client._io import Blocking, Program
 from tiffany.client._peer import NoPeer
-from tiffany.client._records import RunInfo
 from tiffany.client._target import Path
 from tiffany.durable._runtime import Program as Workflow
 from tiffany.durable._state_machines import StateMachine

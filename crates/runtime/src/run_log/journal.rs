@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use tiffany_kernel::{
-    About, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, Rules, Run,
-    RunFailure, TaskError, Tid, Time, Uuid, Value, Waitable,
+    About, Attributes, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, Rules,
+    Run, RunFailure, TaskError, Tid, Time, Uuid, Value, Waitable,
 };
 
 use crate::run_log::cancel::Cancel;

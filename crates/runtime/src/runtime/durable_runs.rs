@@ -337,7 +337,8 @@ impl Runtime {
         let Some(durable_state) = self.runs.durable_state(id) else { return };
         let (uuid, beginning) = (durable_state.journal.run(), durable_state.beginning.clone());
         let deadline = durable_state.terms.deadline;
-        let attributes = self.runs[*place].run.attributes().cloned().unwrap_or_default().into();
+        let run = self.runs.of(id).map(|hosted| &hosted.run);
+        let attributes = run.and_then(|run| run.attributes().cloned()).unwrap_or_default().into();
         let (started, parent) = (durable_state.earlier.since, durable_state.parent());
         let stand = LogEnd::of(&durable_state.journal.chain);
         let told = self.view().told(uuid).cloned();

@@ -97,8 +97,7 @@ impl Runtime {
     }
 
     fn is_fork(&self, uuid: Uuid) -> bool {
-        let place = self.live(uuid).ok().and_then(|id| self.places.get(&id));
-        let durable_state = place.and_then(|place| self.runs[*place].durable_state.as_ref());
+        let durable_state = self.live(uuid).ok().and_then(|id| self.runs.durable_state(id));
         durable_state.is_some_and(|durable_state| durable_state.branch.is_some())
     }
 }
