@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import uuid as _uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, TypeVarTuple, Unpack, cast, overload
 
-from tiffany import _arguments, _core
+from tiffany import _arguments, _attributes, _core
 from tiffany._activity import Subscription
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, check_names, seconds, several
+from tiffany._attributes import Attribute
 from tiffany._records import (
     Doubt,
     Run,
@@ -202,36 +203,78 @@ class AsyncRuntime:
 
     @overload
     async def submit(
-        self, workflow: Callable[[Unpack[_Ts]], Program[T]], /, *args: *_Ts, id: str
+        self,
+        workflow: Callable[[Unpack[_Ts]], Program[T]],
+        /,
+        *args: *_Ts,
+        id: str,
+        tags: Iterable[str] = ...,
+        attributes: Mapping[str, Attribute] | None = ...,
+        deadline: datetime | timedelta | float | None = ...,
     ) -> AsyncRun[T]: ...
     @overload
-    async def submit(self, workflow: Program[T], /, *, id: str) -> AsyncRun[T]: ...
+    async def submit(
+        self,
+        workflow: Program[T],
+        /,
+        *,
+        id: str,
+        tags: Iterable[str] = ...,
+        attributes: Mapping[str, Attribute] | None = ...,
+        deadline: datetime | timedelta | float | None = ...,
+    ) -> AsyncRun[T]: ...
     @overload
     async def submit(
-        self, workflow: type[StateMachine], /, *args: Any, id: str, **kwargs: Any
+        self,
+        workflow: type[StateMachine],
+        /,
+        *args: Any,
+        id: str,
+        tags: Iterable[str] = ...,
+        attributes: Mapping[str, Attribute] | None = ...,
+        deadline: datetime | timedelta | float | None = ...,
+        **kwargs: Any,
     ) -> AsyncRun[Any]: ...
     @overload
     async def submit(
-        self, workflow: str, /, *args: Any, id: str, **kwargs: Any
+        self,
+        workflow: str,
+        /,
+        *args: Any,
+        id: str,
+        tags: Iterable[str] = ...,
+        attributes: Mapping[str, Attribute] | None = ...,
+        deadline: datetime | timedelta | float | None = ...,
+        **kwargs: Any,
     ) -> AsyncRun[Any]: ...
     # The checker does not see that `Any` is all of them.
     async def submit(  # type: ignore[misc]
-        self, workflow: Any, /, *args: Any, id: str, **kwargs: Any
+        self,
+        workflow: Any,
+        /,
+        *args: Any,
+        id: str,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: datetime | timedelta | float | None = None,
+        **kwargs: Any,
     ) -> AsyncRun[Any]:
         """Starts a durable run of a workflow under your own id and returns when it is in the log. If
         a run with that id exists, with the same function and arguments, returns that run.
 
         The workflow is given as in `Runtime.submit`: as a function and its arguments, as a program,
-        or by name.
+        or by name. A new run has these tags and attributes, and fails if it has not ended at its
+        deadline: a moment, or a time from its start.
         """
         try:
             service = self._open()
+            options = _attributes.given(workflow, tags, attributes, deadline)
             name, given = _control.submitted(self._functions, workflow, args, kwargs)
         except BaseException:
             # A refused program has no other owner.
             _arguments.close_unbegun(workflow)
             raise
-        uuid = await service.ask(lambda core, number: core.submit(number, name, id, given))
+        uuid = await service.ask(lambda core, number: core.submit(number, name, id, given, options))
         return self._handle(id, uuid)
 
     async def get(self, run: RunLike) -> AsyncRun[Any]:
@@ -253,6 +296,8 @@ class AsyncRuntime:
         since: datetime | None = None,
         before: datetime | None = None,
         parent: RunLike | None = None,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | Iterable[str] | None = None,
         sort: Literal["started", "ended", "id", "function"] = "started",
         descending: bool = True,
         limit: int = 100,
@@ -262,7 +307,8 @@ class AsyncRuntime:
 
         ``state`` is one state or several, by default all but removed runs; ``text`` is part of an id, a
         function or a UUID; ``since`` and ``before`` are about the start of a run; ``parent`` selects
-        the forks of a run. For the next page, pass the ``next`` of this one as ``after``.
+        the forks of a run; ``tags`` are tags that the runs have, all of them; ``attributes`` are
+        values that they have, as a dict, or conditions such as ``"amount>=10"``. For the next page, pass the ``next`` of this one as ``after``.
         """
         query = {
             "states": [state] if isinstance(state, str) else several("state", state),
@@ -271,6 +317,8 @@ class AsyncRuntime:
             "since": _moment("since", since),
             "before": _moment("before", before),
             "parent": parent,
+            "tags": _attributes.several_tags("`tags`", tags),
+            "filters": _attributes.filters(attributes),
             "sort": sort,
             "descending": descending,
             "limit": limit,

@@ -17,6 +17,7 @@ use tiffany::control::{Answer, Control, LongTurn, Request, RunQuery, State, Tran
 use tiffany::pal::Wanted;
 use tiffany_kernel::{TaskError, Uuid};
 use tiffany_log::RunEntry;
+use tiffany_records::request::RunSummary;
 
 use super::summary::Summary;
 
@@ -133,6 +134,8 @@ fn summary(told: &Value) -> Option<Summary> {
         started: text("started")?,
         changed: log["changed"].as_str().unwrap_or_default().to_owned(),
         calls_before: number("calls_before"),
+        attributes: serde_json::from_value::<RunSummary>(told.clone()).ok()?.all_attributes(),
+        deadline: text("deadline"),
         compacted: compacted["records"].as_u64().zip(compacted["bytes"].as_u64()),
     })
 }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use tiffany::Settlement;
 use tiffany::control::{Answer, Decision, Doubt, Paused, Request, RunQuery, Status};
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
-use tiffany_records::request::{Ruling, moment};
+use tiffany_records::attributes::json_of_values;
+use tiffany_records::request::{Ruling, StartDeadline, StartOptions, moment};
 
 use super::connection::Sent;
 use super::settings::needs_files;
@@ -31,8 +32,9 @@ pub(super) fn of(request: &Request) -> Result<(Sent, Read), TaskError> {
         Request::Show { run: of } => {
             (Sent::get(run(of, "")), Box::new(|told| Some(Answer::Shown(Box::new(read(told)?)))))
         }
-        Request::Submit { function, id, input } => {
-            let body = json!({ "function": function, "id": id, "input": value(input) });
+        Request::Submit { function, id, input, options } => {
+            let mut body = json!({ "function": function, "id": id, "input": value(input) });
+            add_options(&mut body, options);
             (
                 Sent::post(format!("{API}/runs"), body),
                 Box::new(|told| {
@@ -205,7 +207,31 @@ fn error_of(code: &Value, message: &Value) -> Option<TaskError> {
     Some(TaskError::new(kind.copied().unwrap_or(ErrorKind::Failed), message))
 }
 
-/// The address of a list.
+/// Adds tags, attributes and a deadline, if there are any: older daemons refuse what they don't know.
+fn add_options(body: &mut Value, options: &StartOptions) {
+    if !options.tags.is_empty() {
+        body["tags"] = json!(options.tags);
+    }
+    if !options.attributes.is_empty() {
+        body["attributes"] =
+            serde_json::from_str(&json_of_values(&options.attributes)).unwrap_or_default();
+    }
+    match options.deadline {
+        Some(StartDeadline::At(time)) => body["deadline"] = moment(time).into(),
+        Some(StartDeadline::After(duration)) => body["deadline"] = duration.as_secs_f64().into(),
+        None => {}
+    }
+}
+
+/// A tag in a list, in which commas separate tags that have none.
+fn listed(tag: &str) -> String {
+    match tag.contains([',', '"']) {
+        true => Value::from(tag).to_string(),
+        false => tag.to_owned(),
+    }
+}
+
+/// The address of a list of runs.
 pub(super) fn list(query: &RunQuery) -> String {
     let mut asked: Vec<(&str, String)> = Vec::new();
     if !query.states.is_empty() {
@@ -217,6 +243,14 @@ pub(super) fn list(query: &RunQuery) -> String {
     asked.extend(query.since.map(|since| ("since", moment(since))));
     asked.extend(query.before.map(|before| ("before", moment(before))));
     asked.extend(query.parent.map(|parent| ("parent", parent.to_string())));
+    if !query.tags.is_empty() {
+        let tags: Vec<String> = query.tags.iter().map(|tag| listed(tag)).collect();
+        asked.push(("tag", tags.join(",")));
+    }
+    if !query.attributes.is_empty() {
+        let filters: Vec<String> = query.attributes.iter().map(ToString::to_string).collect();
+        asked.push(("attribute", filters.join(",")));
+    }
     asked.push(("sort", query.sort.word().into()));
     asked.push(("order", if query.descending { "desc" } else { "asc" }.into()));
     asked.push(("limit", query.limit.clamp(1, RunQuery::MAX_LIMIT).to_string()));

@@ -13,7 +13,6 @@ use tiffany::{ErrorKind, Settlement, TaskError, Uuid, binding};
 use crate::durable::retention::{self, CollectedParts, CompactedParts, PrunedParts, RuleParts};
 use crate::durable::runs::{PausedParts, paused_run};
 use crate::process::interpreter;
-use crate::values::attributes::Given;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::{argument, errors, json};
 

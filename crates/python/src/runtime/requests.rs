@@ -20,8 +20,9 @@ use crate::durable::runs::{self, decision, identity};
 use crate::durable::{forks, seconds};
 use crate::process::session::Process;
 use crate::runtime::activity::Events;
+use crate::values::attributes::Given;
 use crate::values::errors::{Raise, TiffanyError};
-use crate::values::{approvals, argument, errors, json};
+use crate::values::{approvals, argument, attributes, errors, json};
 
 /// What came of a request.
 enum Reply {
@@ -206,8 +207,10 @@ impl Requests {
         #[pyo3(from_py_with = argument::function)] function: String,
         #[pyo3(from_py_with = argument::id)] id: String,
         input: String,
+        options: Given<'_>,
     ) -> PyResult<()> {
-        self.ask(py, number, Request::Submit { function, id, input: json::raw_text(input) })
+        let (input, options) = (json::raw_text(input), attributes::options(options)?);
+        self.ask(py, number, Request::Submit { function, id, input, options })
     }
 
     fn send(
@@ -363,6 +366,8 @@ struct Query<'py> {
     since: Option<String>,
     before: Option<String>,
     parent: Option<Bound<'py, PyAny>>,
+    tags: Vec<String>,
+    filters: Vec<String>,
     sort: String,
     descending: bool,
     limit: usize,
@@ -396,6 +401,8 @@ impl Query<'_> {
             since: moment(self.since)?,
             before: moment(self.before)?,
             parent: self.parent.as_ref().map(identity).transpose()?,
+            tags: self.tags,
+            attributes: attributes::filters(py, &self.filters)?,
             sort,
             descending: self.descending,
             limit: self.limit,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, Run, RunId, TaskError, Time, Uuid};
 
 use crate::control::catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
