@@ -1,12 +1,13 @@
 //! In which form the values of a request are: plain JSON, or made by the codec of a language, which a client library says in a header.
 
-use std::convert::Infallible;
-
 use axum::extract::FromRequestParts;
+use axum::http::HeaderValue;
 use axum::http::request::Parts;
 use tiffany::control::Request;
 
+use super::problem::Problem;
 use crate::app::App;
+use crate::error::DaemonError;
 
 /// The header that says so.
 const HEADER: &str = "tiffany-values";
@@ -19,14 +20,17 @@ pub(crate) enum Values {
 }
 
 impl FromRequestParts<App> for Values {
-    type Rejection = Infallible;
+    type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Values, Infallible> {
-        let given = parts.headers.get(HEADER);
-        Ok(match given.is_some_and(|form| form.as_bytes().eq_ignore_ascii_case(b"encoded")) {
-            true => Values::Encoded,
-            false => Values::Plain,
-        })
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Values, Problem> {
+        match parts.headers.get(HEADER).map(HeaderValue::as_bytes) {
+            None | Some(b"plain") => Ok(Values::Plain),
+            Some(b"encoded") => Ok(Values::Encoded),
+            Some(_) => {
+                let message = "the header `Tiffany-Values` is `plain` or `encoded`";
+                Err(DaemonError::BadRequest(message.into()).into())
+            }
+        }
     }
 }
 
