@@ -3,10 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::call::Reply;
-use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
-use crate::run::Run;
 use crate::time::Time;
 
 /// The value of an attribute. Its type belongs to the value: the attributes of one name may have
@@ -201,25 +198,6 @@ fn turns_text(c: char) -> bool {
 
 fn bad<T>(message: String) -> Result<T, TaskError> {
     Err(TaskError::new(ErrorKind::BadAttribute, message))
-}
-
-impl Run {
-    /// The tags and attributes of the run; `None` if it has none.
-    pub fn attributes(&self) -> Option<&Attributes> {
-        self.rare.attributes.as_deref()
-    }
-
-    /// Changes the tags and attributes of the run.
-    pub(crate) fn set_attributes(&mut self, changes: Vec<AttributeChange>) -> Answer {
-        let mut changed = self.attributes().cloned().unwrap_or_default();
-        match changed.change(changes) {
-            Ok(()) => {
-                self.rare.attributes = Some(changed.into());
-                Answer::Now(Reply::Unit)
-            }
-            Err(error) => error.into(),
-        }
-    }
 }
 
 #[cfg(test)]
