@@ -3,6 +3,7 @@
 use crate::attributes::{AttributeChange, Attributes};
 use crate::call::Reply;
 use crate::calls::Answer;
+use crate::error::ErrorKind;
 use crate::run::Run;
 
 impl Run {
@@ -19,7 +20,7 @@ impl Run {
                 self.rare.attributes = Some(changed.into());
                 Answer::Now(Reply::Unit)
             }
-            Err(error) => error.into(),
+            Err(why) => Answer::error(ErrorKind::BadAttribute, why),
         }
     }
 }
