@@ -3,10 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::call::Reply;
-use crate::calls::Answer;
-use crate::error::{ErrorKind, TaskError};
-use crate::run::Run;
 use crate::time::Time;
 
 /// The value of an attribute. Its type belongs to the value: the attributes of one name may have
@@ -90,8 +86,8 @@ impl Attributes {
         self.tags.is_empty() && self.values.is_empty()
     }
 
-    /// Returns an error if a tag or an attribute is not allowed, or if there are too many.
-    pub fn check(&self) -> Result<(), TaskError> {
+    /// Returns why a tag or an attribute is not allowed, or that there are too many.
+    pub fn check(&self) -> Result<(), String> {
         self.tags.iter().try_for_each(|tag| check_tag(tag))?;
         for (name, value) in &self.values {
             check_name(name)?;
@@ -101,7 +97,7 @@ impl Attributes {
     }
 
     /// Makes all of these changes, or none if the result is not allowed.
-    pub fn change(&mut self, changes: Vec<AttributeChange>) -> Result<(), TaskError> {
+    pub fn change(&mut self, changes: Vec<AttributeChange>) -> Result<(), String> {
         let mut changed = self.clone();
         for change in changes {
             match change {
@@ -123,7 +119,7 @@ impl Attributes {
         Ok(())
     }
 
-    fn check_size(&self) -> Result<(), TaskError> {
+    fn check_size(&self) -> Result<(), String> {
         let (tags, values) = (self.tags.len(), self.values.len());
         if tags > Self::MAX_TAGS {
             return bad(format!("a run has at most {} tags, not {tags}", Self::MAX_TAGS));
@@ -146,7 +142,7 @@ impl Attributes {
     }
 }
 
-fn check_tag(tag: &str) -> Result<(), TaskError> {
+fn check_tag(tag: &str) -> Result<(), String> {
     let most = Attributes::MAX_TAG_BYTES;
     match tag {
         "" => bad("a tag is empty".into()),
@@ -160,7 +156,7 @@ fn check_tag(tag: &str) -> Result<(), TaskError> {
 }
 
 /// Names are plain, so that they can be written in a filter: `amount>=10`.
-fn check_name(name: &str) -> Result<(), TaskError> {
+fn check_name(name: &str) -> Result<(), String> {
     let most = Attributes::MAX_NAME_BYTES;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     match name.chars().next() {
@@ -180,7 +176,7 @@ fn check_name(name: &str) -> Result<(), TaskError> {
     }
 }
 
-fn check_value(name: &str, value: &AttributeValue) -> Result<(), TaskError> {
+fn check_value(name: &str, value: &AttributeValue) -> Result<(), String> {
     let most = Attributes::MAX_TEXT_BYTES;
     match value {
         AttributeValue::Text(text) if text.len() > most => {
@@ -199,27 +195,8 @@ fn turns_text(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn bad<T>(message: String) -> Result<T, TaskError> {
-    Err(TaskError::new(ErrorKind::BadAttribute, message))
-}
-
-impl Run {
-    /// The tags and attributes of the run; `None` if it has none.
-    pub fn attributes(&self) -> Option<&Attributes> {
-        self.rare.attributes.as_deref()
-    }
-
-    /// Changes the tags and attributes of the run.
-    pub(crate) fn set_attributes(&mut self, changes: Vec<AttributeChange>) -> Answer {
-        let mut changed = self.attributes().cloned().unwrap_or_default();
-        match changed.change(changes) {
-            Ok(()) => {
-                self.rare.attributes = Some(changed.into());
-                Answer::Now(Reply::Unit)
-            }
-            Err(error) => error.into(),
-        }
-    }
+fn bad<T>(message: String) -> Result<T, String> {
+    Err(message)
 }
 
 #[cfg(test)]
@@ -251,8 +228,7 @@ mod tests {
             let mut attributes = Attributes::default();
             let shown = format!("{change:?}");
             let error = attributes.change(vec![set("ok", 1), change]).unwrap_err();
-            assert_eq!(error.code(), "TFY0270", "{shown}");
-            assert!(error.message().contains(why), "{shown}: {}", error.message());
+            assert!(error.contains(why), "{shown}: {error}");
             assert!(attributes.is_empty(), "{shown}");
         }
     }
@@ -263,19 +239,19 @@ mod tests {
         let tags = |count: usize| (0..count).map(|n| AttributeChange::AddTag(n.to_string()));
         attributes.change(tags(64).collect()).unwrap();
         let error = attributes.change(vec![AttributeChange::AddTag("more".into())]).unwrap_err();
-        assert!(error.message().contains("at most 64 tags"), "{error}");
+        assert!(error.contains("at most 64 tags"), "{error}");
         let same =
             vec![AttributeChange::RemoveTag("0".into()), AttributeChange::AddTag("more".into())];
         attributes.change(same).unwrap();
 
         let values = |count: usize| (0..count).map(|n| set(&format!("a{n}"), 1));
         let error = Attributes::default().change(values(65).collect()).unwrap_err();
-        assert!(error.message().contains("at most 64 attributes"), "{error}");
+        assert!(error.contains("at most 64 attributes"), "{error}");
 
         let text = "x".repeat(1024);
         let values = |count: usize| (0..count).map(|n| set(&format!("a{n}"), text.as_str()));
         Attributes::default().change(values(15).collect()).unwrap();
         let error = Attributes::default().change(values(16).collect()).unwrap_err();
-        assert!(error.message().contains("16384 are allowed"), "{error}");
+        assert!(error.contains("16384 are allowed"), "{error}");
     }
 }

@@ -285,7 +285,7 @@ impl<'a> Line<'a> {
     pub fn of_version(self, version: u64) -> Line<'a> {
         assert!(
             (FIRST_VERSION..=LINE_VERSION).contains(&version),
-            "nobody reads version {version}"
+            "no program reads version {version}"
         );
         self.batch.lines[self.start + VERSION_AT] = b'0' + version as u8;
         self

@@ -22,7 +22,7 @@ use tiffany_log::{
 const PIECE: usize = 4096;
 /// The number of bytes at an end beyond which the whole file is read.
 const MAX_TAIL_BYTES: usize = 1 << 17;
-/// A run that was compacted has so many lines at most.
+/// The maximum number of lines of a compacted run.
 const MAX_COMPACTED_LINES: u64 = 4;
 
 /// The outcome of a finished run.
@@ -141,7 +141,7 @@ impl RunOutline {
                 let path = format!("{run}.wal").into();
                 outline.damage.get_or_insert(LogError::Newer { path, version });
             }
-            // A run that is over says at its end what it has; one that isn't may have said it anywhere.
+            // A finished run has them at its end; another one may have them anywhere.
             let is_unknown = entry.state == RunState::Live
                 && !(is_whole || outline.has_attributes)
                 && (file.contains)(ATTRIBUTES)?;

@@ -76,7 +76,7 @@ fn they_are_recorded_in_both_modes_and_name_their_call_and_their_instruction() {
     }
 }
 
-/// Ended after any line, the run goes on to the same value, and each annotation is there once.
+/// Ended after any line, the run reaches the same value, and each annotation is there once.
 #[test]
 fn they_are_not_written_again_wherever_the_run_was_interrupted() {
     for is_outward in [false, true] {

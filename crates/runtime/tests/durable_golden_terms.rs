@@ -1,6 +1,6 @@
 //! The threat: what a run is started with and what it says of itself, in logs of today, is not understood tomorrow.
 //! `golden/runs-v3` has logs with what came after `runs-v2`: a namespace, a deadline, tags, attributes, annotations. Today's
-//! program writes them again byte for byte, goes on from wherever they end, and a reader that shares no code with it
+//! program writes them again byte for byte, continues from wherever they end, and a reader that shares no code with it
 //! finds every record as the book says.
 //!
 //! `WAL_BLESS=1 cargo nextest run -p tiffany durable_golden_terms` writes them again. They name lines of this file.
@@ -41,7 +41,7 @@ async fn noted(_: ()) -> Result<u64, TaskError> {
     Ok(files + more)
 }
 
-/// Waits for what nobody sends.
+/// Waits for what is never sent.
 async fn late(_: ()) -> Result<u64, TaskError> {
     receive("word").await
 }
@@ -203,7 +203,7 @@ fn another_reader_finds_every_record_as_the_book_says() {
             Command::new("python3").arg(&reader).arg("--ignore-checksums").arg(path).output();
         String::from_utf8_lossy(&output.unwrap().stderr).into_owned()
     };
-    // A deadline that a program of the first version would pass over, a version that nobody knows, attributes that are
+    // A deadline that a program of the first version would pass over, a version that is unknown, attributes that are
     // none, and a namespace that is not that of the UUID.
     let noted = kept(run_id_in("shop", "noted"));
     for (was, is, why) in [

@@ -1,4 +1,4 @@
-//! Tags and attributes: they are where the run is, whatever becomes of it: killed, begun anew, snapshotted, forked,
+//! Tags and attributes: they are where the run is, whatever becomes of it: killed, begun again, snapshotted, forked,
 //! compacted, backed up. What is not allowed is refused, and nothing is lost.
 
 use std::path::Path;
@@ -43,7 +43,7 @@ async fn order(_: ()) -> Result<String, TaskError> {
     Ok(word)
 }
 
-/// Begins anew with each word.
+/// Begins again with each word.
 async fn rounds(round: i64) -> Result<i64, TaskError> {
     set_attributes([("round", round)]).await?;
     let word: String = receive("word").await?;
@@ -153,7 +153,7 @@ fn they_are_the_same_wherever_the_run_was_interrupted() {
         assert_eq!(shown(&summary(&mut runtime, "order-1")), DONE, "after line {end}");
         drop(runtime);
         assert_eq!(outline(&other.0, again.uuid()), DONE, "after line {end}");
-        // One that has its end, although the block that has it has one line more, is over.
+        // One that has its end, although the block that has it has one line more, has ended.
         let expected = if end + 1 == log.lines().count() { 5 } else { 6 };
         let count = other.count("\"type\":\"Attributes\"");
         assert_eq!(count, expected, "after line {end}:\n{}", other.log());
@@ -282,7 +282,7 @@ fn they_survive_compaction_and_a_backup() {
     assert_eq!(outline(&back.0, run.uuid()), DONE);
 }
 
-/// Asks for what is not allowed, and goes on.
+/// Asks for what is not allowed, and continues.
 async fn refused(_: ()) -> Result<Vec<String>, TaskError> {
     let mut codes = Vec::new();
     let mut note = |outcome: Result<(), TaskError>| {

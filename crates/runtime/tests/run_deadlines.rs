@@ -10,7 +10,7 @@ use tiffany::durable::{
 };
 use tiffany::{Builder, RunError, Runtime, TaskError, Time, sleep, try_spawn};
 
-/// Waits for ever, beside a task that does so too, and records that it cleans up.
+/// Waits forever, beside a task that does so too, and records that it cleans up.
 async fn waits(_: ()) -> Result<u32, TaskError> {
     step("begin", || Ok::<_, String>(())).await?;
     let child = try_spawn(async { receive::<u32>("never").await });
@@ -280,7 +280,7 @@ fn a_paused_run_fails_when_it_can_be_resumed_held_or_not() {
         let deadline = summary(&mut runtime).deadline.unwrap();
         runtime.flush().unwrap();
         drop(runtime);
-        // Nobody has its function.
+        // Its function is missing.
         let mut runtime = dir.builder().build().unwrap();
         assert_eq!(summary(&mut runtime).state, State::Paused);
         if is_held {

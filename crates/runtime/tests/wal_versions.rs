@@ -1,6 +1,6 @@
 //! The threat: a program passes over a record of a newer one that it must not pass over, or takes a damaged byte for a
 //! newer version. A line that a newer program wrote has a higher `v`; its run is refused, whole and unchanged, and all
-//! others go on.
+//! others continue.
 
 use std::fs;
 use std::path::PathBuf;

@@ -30,7 +30,7 @@ export function chipsOf(run: Pick<RunSummary, 'tags' | 'attributes'>): Chip[] {
   return [...tags, ...values];
 }
 
-/** What somebody typed as a filter: a condition for an attribute if there is a comparison in it, else a tag. */
+/** A text that was typed, as a filter: a condition for an attribute if there is a comparison in it, else a tag. */
 export function filterOf(typed: string): Chip['filter'] | null {
   const text = typed.trim();
   if (!text) return null;

@@ -73,7 +73,7 @@ pub(super) async fn submit(
     }
 }
 
-/// A deadline: a moment, a duration with its unit, or so many seconds from the start.
+/// A deadline: a moment, a duration with its unit, or a number of seconds from the start.
 fn deadline(given: &Value) -> Result<StartDeadline, Problem> {
     let seconds = |number: f64| Duration::try_from_secs_f64(number).map(StartDeadline::After);
     let read = match given {

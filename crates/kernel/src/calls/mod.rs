@@ -2,6 +2,7 @@
 //! at once, or registered and answered later.
 
 mod approve;
+mod attributes;
 mod cancel;
 pub(crate) mod channel;
 mod continue_as;

@@ -105,7 +105,8 @@ impl StartOptions {
     /// The tags and attributes, if they are allowed.
     pub fn checked_attributes(&self) -> Result<Attributes, TaskError> {
         let attributes = Attributes { tags: self.tags.clone(), values: self.attributes.clone() };
-        attributes.check().map(|()| attributes)
+        let bad = |why| TaskError::new(ErrorKind::BadAttribute, why);
+        attributes.check().map_err(bad).map(|()| attributes)
     }
 
     /// The moment of the deadline of a run that is started now. An error if it is past, or too far away to be told.

@@ -52,16 +52,16 @@ pub(crate) type PausedRun = (Uuid, Option<TaskError>, State, Option<Attributes>)
 /// What is asked for, with what the loop knows of it.
 pub(crate) struct Listing {
     pub(crate) query: RunQuery,
-    /// Runs that go on, as many as a page can have, and how many there are that fit.
+    /// Runs that continue, as many as a page can have, and how many there are that fit.
     pub(crate) live: Vec<(Time, RunSummary)>,
     pub(crate) live_total: u64,
-    /// Runs that do not go on here, why, and their tags and attributes if they are known; and those of which nothing is
+    /// Runs that do not continue here, why, and their tags and attributes if they are known; and those of which nothing is
     /// left, if they are wanted.
     pub(crate) paused: Vec<PausedRun>,
     pub(crate) removed: Vec<Uuid>,
 }
 
-/// What the loop knows of a run that does not go on.
+/// What the loop knows of a run that does not continue.
 pub(crate) enum Shown {
     Paused(Option<TaskError>, State, Option<Attributes>),
     /// With its value or its error, if it ended lately.
@@ -421,7 +421,7 @@ impl Entry {
         }
     }
 
-    /// The same of a run that does not go on. What is known of its tags and attributes is newer than what was read.
+    /// The same of a run that does not continue. What is known of its tags and attributes is newer than what was read.
     fn stopped(
         self,
         error: Option<&TaskError>,

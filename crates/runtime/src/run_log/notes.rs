@@ -48,7 +48,7 @@ impl References {
         self.instructions.remove(tid);
     }
 
-    /// Takes in a record of a log that is no call.
+    /// Takes in a record of a log other than a call.
     pub(crate) fn add(&mut self, line: &LogLine<'_>, record: &Record<'_>, generation: u32) {
         let number = Number { generation, seq: line.seq };
         match record {
@@ -98,7 +98,7 @@ impl Journal {
         }
     }
 
-    /// Repeats the tags and attributes of a run that is over, so that they are found at the end of its file.
+    /// Repeats the tags and attributes of a finished run, so that they are found at the end of its file.
     pub(super) fn last_attributes(&mut self, page: &mut Page, clock: Time, whole: &Attributes) {
         let line = page.line(&mut self.chain, clock, RecordType::Attributes, Tid(1));
         write_attributes(line, whole, None);
