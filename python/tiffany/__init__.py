@@ -47,6 +47,7 @@ from tiffany._core import __version__
 from tiffany.calls import (
     Err,
     Ok,
+    add_tags,
     aio,
     approve,
     cancel,
@@ -70,7 +71,9 @@ from tiffany.calls import (
     race,
     random,
     receive_message,
+    remove_tags,
     send_message,
+    set_attributes,
     sleep,
     spawn,
     stage,
@@ -79,13 +82,13 @@ from tiffany.calls import (
     yield_now,
 )
 from tiffany.durable import (
+    AsyncRuntime,
     Backoff,
     Done,
     Queue,
     Runtime,
     Saga,
     attempt,
-    connect,
     run,
     state_machine,
     step,
@@ -96,23 +99,33 @@ from tiffany.errors import Cancelled, TiffanyError
 if _typing.TYPE_CHECKING:
     # Type checkers accept the old names too, all of which are in these modules.
     from tiffany.calls import *  # noqa: F403
+    from tiffany.client import AsyncClient, Client, connect
     from tiffany.durable import *  # noqa: F403
     from tiffany.durable import StateMachine as _StateMachine
     from tiffany.errors import *  # noqa: F403
 
     Agent = _StateMachine
+    Connection = Client
     agent = state_machine
 else:
 
     def __getattr__(name: str) -> object:
+        if name in ("AsyncClient", "Client", "connect"):
+            # Programs without a client do not pay for it.
+            from tiffany import client
+
+            return getattr(client, name)
         from tiffany._old_names import found
 
         return found(name)
 
 
 __all__ = [
+    "AsyncClient",
+    "AsyncRuntime",
     "Backoff",
     "Cancelled",
+    "Client",
     "Done",
     "Err",
     "Ok",
@@ -121,6 +134,7 @@ __all__ = [
     "Saga",
     "TiffanyError",
     "__version__",
+    "add_tags",
     "aio",
     "approve",
     "arun",
@@ -147,8 +161,10 @@ __all__ = [
     "race",
     "random",
     "receive_message",
+    "remove_tags",
     "run",
     "send_message",
+    "set_attributes",
     "sleep",
     "spawn",
     "stage",

@@ -120,7 +120,11 @@ def _read(told: tuple[str | None, int] | bool | None) -> Activity | Lost | None:
     text, lost = told
     if text is None:
         return Lost(lost)
-    event = json.loads(text)
+    return event_of(json.loads(text))
+
+
+def event_of(parts: dict[str, Any]) -> Activity:
+    """Builds an event from its JSON."""
     # Nanoseconds are more than a datetime has.
-    event["ts"] = datetime.fromisoformat(event["ts"][:26] + "+00:00")
-    return Activity(**{"tid": None, **event})
+    ts = datetime.fromisoformat(parts["ts"][:26] + "+00:00")
+    return Activity(**{"tid": None, **parts, "ts": ts})

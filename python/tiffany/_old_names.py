@@ -21,7 +21,7 @@ _MOVED = {
         write_wait
     """,
     "tiffany.durable": """
-        Activity Approval Attempt Chunk Connection Doubt Lost OpenApproval Paused Retention Run
+        Activity Approval Attempt Chunk Doubt Lost OpenApproval Paused Retention Run
         Status Step StepCall Subscription on_question
     """,
     "tiffany.errors": """
@@ -47,7 +47,11 @@ _MOVED = {
 }
 """The names that moved, by the module that has them now."""
 
-_RENAMED = {"Agent": "tiffany.durable.StateMachine", "agent": "tiffany.state_machine"}
+_RENAMED = {
+    "Agent": "tiffany.durable.StateMachine",
+    "Connection": "tiffany.Client",
+    "agent": "tiffany.state_machine",
+}
 """The names that changed. `tiffany.durable` had them too."""
 
 PLACES = {name: f"{module}.{name}" for module, names in _MOVED.items() for name in names.split()}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid as _uuid
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
+from tiffany import _attributes
 from tiffany._arguments import bad, number, seconds, whole
 
 T = TypeVar("T")
@@ -20,6 +22,84 @@ class Run(Generic[T]):
 
 
 RunLike = Run[Any] | _uuid.UUID | str
+
+
+@dataclass(frozen=True)
+class RunError:
+    """Why a run failed or does not continue: the code, and the message or its beginning."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class RunInfo(Run[Any]):
+    """A run in a list. It can be given wherever a run is.
+
+    ``state`` is ``live``, ``ending``, ``paused``, ``held``, ``completed``, ``failed``,
+    ``cancelled``, ``damaged`` or ``removed``. ``tasks`` counts its unfinished tasks, and ``waits``
+    says what they wait for. ``parent`` is the run that it was forked from, and ``parent_at`` the
+    record there.
+    """
+
+    function: str
+    state: str
+    started: datetime | None
+    ended: datetime | None = None
+    error: RunError | None = None
+    tasks: int = 0
+    waits: tuple[str, ...] = ()
+    parent: _uuid.UUID | None = None
+    parent_at: int | None = None
+    tags: list[str] = field(default_factory=list)
+    attributes: dict[str, _attributes.Attribute] = field(default_factory=dict)
+    deadline: datetime | None = None
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """Some of the runs that were asked for, the number of all of them, and the mark of the next page,
+    or ``None`` on the last one.
+    """
+
+    runs: list[RunInfo]
+    total: int
+    next: str | None = None
+
+
+def run_info(told: dict[str, Any]) -> RunInfo:
+    """Builds a run of a list from its parts."""
+    error, parent = told.get("error"), told.get("parent")
+    return RunInfo(
+        told["id"],
+        _uuid.UUID(told["uuid"]),
+        told["function"],
+        told["state"],
+        _moment(told.get("started")),
+        _moment(told.get("ended")),
+        None if error is None else RunError(error["code"], error["message"]),
+        told.get("tasks", 0),
+        tuple(told.get("waits", ())),
+        None if parent is None else _uuid.UUID(parent["run"]),
+        None if parent is None else parent["at"],
+        told.get("tags", []),
+        _attributes.values(told.get("attributes", {})),
+        _moment(told.get("deadline")),
+    )
+
+
+def run_page(told: dict[str, Any]) -> RunPage:
+    """Builds a page of runs from its parts."""
+    return RunPage([run_info(run) for run in told["runs"]], told["total"], told.get("next"))
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Parses a time of a log. Digits beyond microseconds are dropped.
+
+    >>> _moment("2026-11-05T09:41:00.123456789Z")
+    datetime.datetime(2026, 11, 5, 9, 41, 0, 123456, tzinfo=datetime.timezone.utc)
+    """
+    return datetime.fromisoformat(text) if text else None
 
 
 @dataclass(frozen=True)

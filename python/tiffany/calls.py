@@ -20,6 +20,7 @@ import typing as _typing
 
 from tiffany._core import (
     Acquire,
+    AddTags,
     Aio,
     Answer,
     Approve,
@@ -71,9 +72,11 @@ from tiffany._core import (
     Receive,
     ReceiveMessage,
     Refuse,
+    RemoveTags,
     Semaphore,
     Send,
     SendMessage,
+    SetAttributes,
     Show,
     Sleep,
     SleepUntil,
@@ -144,12 +147,16 @@ else:
     continue_as = ContinueAs
 receive_message = ReceiveMessage
 send_message = SendMessage
+set_attributes = SetAttributes
+add_tags = AddTags
+remove_tags = RemoveTags
 aio = Aio
 in_thread = InThread
 in_process = InProcess
 
 __all__ = [
     "Acquire",
+    "AddTags",
     "Aio",
     "Answer",
     "Approve",
@@ -201,9 +208,11 @@ __all__ = [
     "Receive",
     "ReceiveMessage",
     "Refuse",
+    "RemoveTags",
     "Semaphore",
     "Send",
     "SendMessage",
+    "SetAttributes",
     "Show",
     "Sleep",
     "SleepUntil",
@@ -217,6 +226,7 @@ __all__ = [
     "WriteWait",
     "Yield",
     "acquire",
+    "add_tags",
     "aio",
     "approve",
     "ask",
@@ -258,8 +268,10 @@ __all__ = [
     "read_wait",
     "receive",
     "receive_message",
+    "remove_tags",
     "send",
     "send_message",
+    "set_attributes",
     "sleep",
     "sleep_until",
     "spawn",

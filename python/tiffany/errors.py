@@ -273,9 +273,14 @@ class NotUndoneError(TiffanyError):
 
 
 class StepFailedError(TiffanyError):
-    """A step ended with an exception that cannot be rebuilt from its record."""
+    """A step ended with an exception that cannot be rebuilt from its record. Its class, its
+    arguments and the lines that it passed are in `original_class`, `original_args` and `traceback`.
+    """
 
     code = "TFY0052"
+    original_class: str | None = None
+    original_args: tuple[object, ...] = ()
+    traceback: str | None = None
 
 
 class NotEndingError(TiffanyError, RuntimeError):
@@ -550,6 +555,12 @@ class RunningLoopError(TiffanyError, RuntimeError):
     code = "TFY0223"
 
 
+class NotStartedError(TiffanyError, RuntimeError):
+    """An `AsyncRuntime` was used before it was opened."""
+
+    code = "TFY0226"
+
+
 class UnknownRulesError(TiffanyError):
     """The log of a run follows rules that this version does not know."""
 
@@ -590,6 +601,62 @@ class InterruptedCodeError(TiffanyError):
     code = "TFY0245"
 
 
+class BadAttributeError(TiffanyError, ValueError):
+    """A tag or an attribute is not allowed, or there are too many."""
+
+    code = "TFY0270"
+
+
+class DeadlinePassedError(TiffanyError):
+    """The run had not ended at its deadline."""
+
+    code = "TFY0271"
+
+
+class ReservedNameError(TiffanyError, ValueError):
+    """A value has a name that is reserved in the log."""
+
+    code = "TFY0272"
+
+
+class BadDeadlineError(TiffanyError, ValueError):
+    """A deadline is past, or is not a deadline."""
+
+    code = "TFY0273"
+
+
+class LostDaemonError(TiffanyError, ConnectionError):
+    """The daemon or the process that owns the directory could not be reached, or the connection
+    broke.
+    """
+
+    code = "TFY0300"
+
+
+class TlsError(TiffanyError, ConnectionError):
+    """Client and daemon could not agree on a TLS connection."""
+
+    code = "TFY0301"
+
+
+class OldDaemonError(TiffanyError):
+    """The daemon does not know a request, or what answers is not a daemon of Tiffany."""
+
+    code = "TFY0302"
+
+
+class ClientSettingsError(TiffanyError, ValueError):
+    """A client cannot be made with this URL, token or certificate."""
+
+    code = "TFY0303"
+
+
+class NeedsFilesError(TiffanyError):
+    """It works on the files of a log, which are not reached over HTTP."""
+
+    code = "TFY0304"
+
+
 _FAMILIES: dict[str, type[TiffanyError]] = {
     "TFY0005": BadArgumentError,
     "TFY0006": BadArgumentError,
@@ -622,14 +689,18 @@ __all__ = [
     "ApprovalTimedOutError",
     "BackupStoppedError",
     "BadArgumentError",
+    "BadAttributeError",
     "BadChoiceError",
+    "BadDeadlineError",
     "BadDescriptorError",
     "BadPatternError",
     "BadRuleError",
     "Cancelled",
     "CannotContinueError",
     "ChannelClosedError",
+    "ClientSettingsError",
     "DamagedBackupError",
+    "DeadlinePassedError",
     "DeadlockError",
     "DivergedError",
     "ForeignRunError",
@@ -645,8 +716,10 @@ __all__ = [
     "LogError",
     "LogFailedError",
     "LogInUseError",
+    "LostDaemonError",
     "MismatchedLogError",
     "NeededByForkError",
+    "NeedsFilesError",
     "NestedRuntimeError",
     "NoActivityError",
     "NoBackupError",
@@ -671,8 +744,10 @@ __all__ = [
     "NotOverError",
     "NotRestoredError",
     "NotSerializableError",
+    "NotStartedError",
     "NotTheSameError",
     "NotUndoneError",
+    "OldDaemonError",
     "OtherKeyError",
     "OtherLogError",
     "OtherLoopError",
@@ -687,6 +762,7 @@ __all__ = [
     "RefusedError",
     "RefusedValueError",
     "RejectedError",
+    "ReservedNameError",
     "RestlessError",
     "RunCompactedError",
     "RunHeldError",
@@ -700,6 +776,7 @@ __all__ = [
     "TaskCancelledError",
     "TiffanyError",
     "TimedOutError",
+    "TlsError",
     "UnansweredError",
     "UnknownPromiseError",
     "UnknownRulesError",

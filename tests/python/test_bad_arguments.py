@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import tiffany
+import tiffany.client
 from tiffany import Backoff, Queue, Runtime, TiffanyError, net, step, workflow
 from tiffany.errors import BadArgumentError
 from tiffany.testing import Scheduler
@@ -80,7 +81,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: core.SendMessage(HALF, "name", None), "is not a run"),
     (lambda: core.on_question(3, print), "`name` is a text, not 3"),
     (lambda: core.complete_by_uuid("x", 1, wal=3), "`wal` is a path, not 3"),
-    (lambda: core.connect(3), "`wal` is a path, not 3"),
+    (lambda: vars(tiffany.client)["connect"](3), "`wal` is a path, not 3"),
     (lambda: net.connect("localhost", 70_000), "`port` is a whole number from 0 to 65535"),
     (lambda: core.Sleep(-1), "-1 seconds is not a duration: it is negative"),
     (lambda: core.sleep(float("nan")), "NaN seconds is not a duration: it is not a number"),

@@ -45,6 +45,7 @@ WITHOUT_LOG = {
     "py_echo_1000": {"uvloop", "asyncio", "trio"},
     "py_leak": {"uvloop", "asyncio", "bare"},
 }
+DURABLE = ["py_w1", "py_w2", "py_w3", "py_embed"]
 ALWAYS_THERE = {"asyncio", "bare"}
 
 
@@ -76,10 +77,10 @@ def test_a_quick_run_writes_a_line_for_each_measure() -> None:
 
 
 def test_our_durable_measures_work() -> None:
-    done = bench("--quick", "--json", "--only", "tiffany", "py_w1", "py_w2", "py_w3")
+    done = bench("--quick", "--json", "--only", "tiffany", *DURABLE)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["measure"] for line in lines] == ["py_w1", "py_w2", "py_w3"]
+    assert [line["measure"] for line in lines] == DURABLE
     assert all(line["tiffany"] > 0 and line["peers"] == {} for line in lines)
     assert lines[2]["begun"]["tiffany"] > 0
 

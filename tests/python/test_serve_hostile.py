@@ -191,6 +191,106 @@ def test_a_spin_in_del_is_interrupted(tmp_path: Path) -> None:
         assert ended.code == 0 and "Exception ignored" not in ended.err, ended
 
 
+BLOCKS = """
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import tiffany
+
+lock = threading.Lock()
+lock.acquire()
+
+
+@tiffany.workflow
+async def sleeps():
+    time.sleep(60)
+
+
+@tiffany.workflow
+async def locks():
+    lock.acquire(timeout=60)
+
+
+@tiffany.workflow
+async def runs_a_process():
+    subprocess.run(["sleep", "60"])
+
+
+@tiffany.workflow
+async def reads():
+    os.read(os.pipe()[0], 1)
+
+
+@tiffany.workflow
+async def sleeps_again():
+    for _ in range(10):
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+
+
+@tiffany.workflow
+async def quick():
+    return "quick"
+"""
+
+
+def blocking(home: Home, more: str = "") -> Started:
+    home.write("blocks.py", BLOCKS + more)
+    home.write("tiffany.toml", 'app = "blocks.py"\n[run_limits]\nturn = "1s"\n')
+    return home.start("serve", "--json", "--config", "tiffany.toml", "--listen", "127.0.0.1:0")
+
+
+@pytest.mark.parametrize("function", ["sleeps", "locks", "runs_a_process", "reads", "sleeps_again"])
+def test_a_call_that_blocks_is_interrupted_and_its_run_held(tmp_path: Path, function: str) -> None:
+    with blocking(Home(tmp_path)) as daemon:
+        url = json.loads(daemon.line())["url"]
+        blocks = submit(url, function, {})
+        begun = time.monotonic()
+        assert ask(f"{submit(url, 'quick', {})}?wait=20")["value"] == "quick"
+        assert time.monotonic() - begun < 15
+        shown = ask(blocks)
+        assert (shown["state"], shown["error"]["code"]) == ("held", "TFY0235"), shown
+        daemon.signal(signal.SIGTERM)
+        assert daemon.end().code == 0
+
+
+OWN_HANDLER = """
+def mine(number, frame):
+    pass
+
+
+signal.signal(signal.SIGURG, mine)
+
+
+@tiffany.workflow
+async def handler():
+    return signal.getsignal(signal.SIGURG) is mine
+
+
+@tiffany.workflow
+async def sleeps_for_a_while():
+    time.sleep(4)
+    return "slept"
+"""
+
+
+def test_a_handler_of_the_program_is_left_alone(tmp_path: Path) -> None:
+    with blocking(Home(tmp_path), OWN_HANDLER) as daemon:
+        url = json.loads(daemon.line())["url"]
+        assert ask(f"{submit(url, 'handler', {})}?wait=20")["value"] is True
+        # The call is not ended, but the code after it is interrupted.
+        begun = time.monotonic()
+        sleeps = submit(url, "sleeps_for_a_while", {})
+        assert ask(f"{submit(url, 'quick', {})}?wait=20")["value"] == "quick"
+        assert time.monotonic() - begun > 3
+        assert ask(sleeps)["state"] == "held"
+
+
 @pytest.mark.parametrize(
     ("function", "step"),
     [

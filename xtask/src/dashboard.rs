@@ -68,10 +68,14 @@ fn place(shop: &Shop) -> PathBuf {
     shop.root.join("dashboard")
 }
 
-/// Makes a command for npm, with the machine's own Node or the one that [`install`] has set up.
 fn npm(shop: &Shop, arguments: &[&str]) -> Command {
+    npm_in(shop, &place(shop), arguments)
+}
+
+/// The machine's own Node, or the one that [`install_node`] has brought.
+pub(crate) fn npm_in(shop: &Shop, place: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("npm");
-    command.current_dir(place(shop)).args(arguments);
+    command.current_dir(place).args(arguments);
     if !has_node() {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places = [python::node_place(shop)].into_iter().chain(std::env::split_paths(&path));
@@ -91,11 +95,19 @@ fn has_node() -> bool {
 }
 
 fn install(shop: &Shop) -> Result<(), String> {
-    if !has_node() {
-        python::node(shop)?;
+    install_node(shop)?;
+    shop.step("what the dashboard is built with", &mut npm(shop, &INSTALL))
+}
+
+/// What npm is told to install the packages of a lock file.
+pub(crate) const INSTALL: [&str; 4] = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
+
+/// Sees to it that there is a Node that is new enough.
+pub(crate) fn install_node(shop: &Shop) -> Result<(), String> {
+    match has_node() {
+        true => Ok(()),
+        false => python::node(shop),
     }
-    let install = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
-    shop.step("what the dashboard is built with", &mut npm(shop, &install))
 }
 
 /// Checks that the files kept in the repository equal a new build.

@@ -12,6 +12,7 @@ mod rows;
 mod source_rules;
 mod specification;
 mod test_files;
+mod typescript;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,11 @@ const CHORES: &[Chore] = &[
         name: "dashboard",
         what: "builds the page into crates/daemon/assets",
         run: dashboard::build,
+    },
+    Chore {
+        name: "typescript",
+        what: "the types of the TypeScript client, from the OpenAPI document",
+        run: typescript::generate,
     },
     Chore {
         name: "browser",
@@ -286,6 +292,7 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     shop.step("tests of telemetry", &mut with_feature(shop, "tiffany-daemon/otlp", "otlp"))?;
     packaging::check(shop)?;
     dashboard::check(shop)?;
+    typescript::check(shop)?;
     mutations::check(shop, &[])?;
     // Illegal state transitions of a task are asserted in release builds too.
     let released = ["test", "--release", "--quiet", "-p", "tiffany-kernel", "--lib"];

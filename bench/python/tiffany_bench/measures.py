@@ -6,6 +6,7 @@ from . import (
     py_await,
     py_depth50,
     py_echo,
+    py_embed,
     py_leak,
     py_spawn_join,
     py_w1,
@@ -24,5 +25,6 @@ MEASURES = (
     py_w1.MEASURE,
     py_w2.MEASURE,
     py_w3.MEASURE,
+    py_embed.MEASURE,
     py_leak.MEASURE,
 )

@@ -11,7 +11,7 @@ use super::args::Ls;
 use super::driver::{self, Heard, Silence};
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
-use super::place::{Place, find, is_log};
+use super::place::{Place, is_log};
 use super::show::read;
 use super::summary::{Summary, count};
 use super::table::{Cell, Table};
@@ -27,11 +27,11 @@ const DEFAULT_LIMIT: usize = 10_000;
 
 pub(super) fn active(place: &Place, out: Out, options: &Ls) -> Done {
     is_log(&place.dir)?;
-    let process = driver::process(&place.dir);
+    let process = driver::process(&place.reach);
     match &options.run {
         Some(name) => {
-            let run = find(&place.look_for(&[name])?, name)?;
-            match driver::ask(&place.dir, |control| control.show(run))? {
+            let run = place.find(name)?;
+            match driver::ask(&place.reach, |control| control.show(run))? {
                 Heard::Said(detail) => tasks(out, run, &detail, (process, None)),
                 Heard::Silent(silence) => tasks_of_files(place, out, run, &silence),
                 Heard::Nobody => Err(nobody_runs(place, run)),
@@ -41,10 +41,12 @@ pub(super) fn active(place: &Place, out: Out, options: &Ls) -> Done {
             let query = RunQuery {
                 states: vec![State::Live, State::Ending, State::Paused, State::Held],
                 function: options.function.clone(),
+                tags: options.tag.clone(),
+                attributes: options.attribute.clone(),
                 limit: options.limit.unwrap_or(DEFAULT_LIMIT),
                 ..RunQuery::default()
             };
-            match driver::ask(&place.dir, |control| control.runs(&query))? {
+            match driver::ask(&place.reach, |control| control.runs(&query))? {
                 Heard::Said(page) => runs(out, &page, (process, None)),
                 Heard::Silent(silence) => {
                     silence.warn();
@@ -86,6 +88,9 @@ fn of_files(view: &View, summary: &Summary) -> RunSummary {
         tasks: going().count(),
         waits: waits.take(MAX_WAITS).collect::<BTreeSet<_>>().into_iter().collect(),
         parent: summary.fork.map(|(run, at)| Parent { run, at }),
+        tags: summary.attributes.tags.iter().cloned().collect(),
+        attributes: summary.attributes.values.clone(),
+        deadline: summary.deadline.clone(),
     }
 }
 
@@ -112,6 +117,7 @@ fn tasks_of_files(place: &Place, out: Out, run: Uuid, silence: &Silence) -> Done
         summary: of_files(&view, &Summary::read(&view, run, entry)),
         promises: Vec::new(),
         value: None,
+        recorded: None,
     };
     tasks(out, run, &detail, (silence.pid, Some(silence)))
 }

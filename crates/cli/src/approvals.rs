@@ -10,7 +10,7 @@ use super::dormant_runs::{Unread, dormant_runs};
 use super::driver::{self, Heard};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
-use super::place::{Place, find, is_log};
+use super::place::{Place, is_log};
 use super::summary::moment;
 use super::table::{Cell, Table};
 use tiffany::command::Clock;
@@ -21,7 +21,7 @@ use tiffany_records::key::Key;
 
 pub(super) fn list(place: &Place, mut out: Out, run: Option<&str>) -> Done {
     let view = place.look()?;
-    let run = run.map(|name| find(&view, name)).transpose()?;
+    let run = run.map(|name| place.find(name)).transpose()?;
     let (mut open, mut unread) = read(place, &view)?;
     if let Some(run) = run {
         open.retain(|open| open.run == run.to_string());
@@ -121,7 +121,7 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
         Some(name) => match name.rsplit_once('/') {
             Some(_) if Key::parse(name).is_some() => return Ok(name.to_owned()),
             // The id of a run may contain a `/`; otherwise the name is a run and a record.
-            Some((run, record)) => match (find(&view, name), find(&view, run)) {
+            Some((run, record)) => match (place.find(name), place.find(run)) {
                 (Ok(whole), Ok(part)) => {
                     let message = format!(
                         "`{name}` is a run, and `{run}` is one too; name the question by UUID and record: {whole}/… or {part}/{record}"
@@ -131,7 +131,7 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
                 (Ok(whole), Err(_)) => Some(whole),
                 (Err(_), part) => return Ok(format!("{}/{record}", part?)),
             },
-            None => Some(find(&view, name)?),
+            None => Some(place.find(name)?),
         },
     };
     let (mut open, _) = read(place, &view)?;
@@ -159,8 +159,11 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
 
 /// Returns the open questions: from the process that owns the log, or from the log itself.
 pub(super) fn read(place: &Place, view: &View) -> Result<(Vec<OpenApproval>, Unread), Ending> {
+    if place.is_remote() {
+        return Ok((place.control()?.approvals()?, Unread::default()));
+    }
     if let Some(holder) = view.holder() {
-        match driver::ask(&place.dir, Control::approvals)? {
+        match driver::ask(&place.reach, Control::approvals)? {
             Heard::Said(open) => return Ok((open, Unread::of_paused(place, view))),
             Heard::Silent(silence) => silence.warn(),
             Heard::Nobody => {

@@ -10,7 +10,7 @@ use super::Done;
 use super::args::{Cancel, Hold, Query, Send, Settle};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
-use super::place::{Place, find, is_log};
+use super::place::{Place, is_log};
 use tiffany::Settlement;
 use tiffany::command::own_uid;
 use tiffany::control::{Control, user_name};
@@ -22,7 +22,7 @@ pub(super) fn parse(text: &str) -> Result<Box<RawValue>, Ending> {
 }
 
 fn find_run(place: &Place, name: &str) -> Result<Uuid, Ending> {
-    find(&place.look_for(&[name])?, name)
+    place.find(name)
 }
 
 /// Returns the text to append to a confirmation if no process owns the log.

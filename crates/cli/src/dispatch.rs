@@ -8,6 +8,7 @@ use super::args::{Args, Backup, Command};
 use super::error::CliError;
 use super::out::Out;
 use super::place::Place;
+use super::remote::needs_files;
 use super::{
     Done, Started, active, ahead, approvals, backup, capture, change, completions, daemon_commands,
     diff, dir_of, doctor, doubt, dry_run, events, export, fork, invocation, keep, log,
@@ -31,9 +32,19 @@ pub(super) fn dispatch(
     if let Some(rules) = builder.redactions() {
         tiffany_records::redact::install(rules);
     }
-    let dir = dir_of(args.dir.as_ref(), &builder);
-    let audit_hook = daemon_commands::audit_hook(&dir);
-    let place = Place::new(dir, builder).audited_by(audit_hook);
+    let place = match args.remote.remote()? {
+        Some(remote) => {
+            if let Some(what) = works_on_files(&args.command) {
+                return Err(needs_files(what).into());
+            }
+            Place::of_daemon(remote, builder)?
+        }
+        None => {
+            let dir = dir_of(args.dir.as_ref(), &builder);
+            let audit_hook = daemon_commands::audit_hook(&dir);
+            Place::new(dir, builder).audited_by(audit_hook)
+        }
+    };
     match args.command {
         Command::Submit(options) => submit::submit(place, out, &options),
         Command::Resume(options) => match options.dry_run {
@@ -42,11 +53,11 @@ pub(super) fn dispatch(
         },
         Command::Ls(options) => match (options.active, options.stuck) {
             (true, _) => active::active(&place, out, &options),
-            (_, true) => stuck::stuck(&place.dir, args.json, &options),
+            (_, true) => stuck::stuck(&place, args.json, &options),
             _ => ls::ls(&place, out, &options),
         },
         Command::Show(options) => match (&options.blob, options.run.as_deref()) {
-            (Some(hash), _) => steps::blob(&place, out, hash),
+            (Some(hash), run) => steps::blob(&place, out, hash, run),
             (None, Some(run)) if options.steps => steps::steps(&place, out, run, &options.filter),
             (None, run) => show::show(place, out, run.unwrap_or_default(), &options),
         },
@@ -127,5 +138,28 @@ fn takes_code(command: &Command) -> bool {
         Command::Watch(options) => options.run.is_none() && !options.events,
         Command::Ls(options) => options.stuck,
         _ => false,
+    }
+}
+
+/// What a command does that a daemon cannot do for it over HTTP.
+fn works_on_files(command: &Command) -> Option<&'static str> {
+    match command {
+        Command::Resume(_) => Some("`resume`"),
+        Command::Replay(_) => Some("`replay`"),
+        Command::Backup(_) => Some("`backup`"),
+        Command::Doctor(_) => Some("`doctor`"),
+        Command::Completions(_) => Some("`completions`"),
+        Command::Watch(options) if options.run.is_none() && !options.events => {
+            Some("the screen of all runs (`watch` without a run)")
+        }
+        Command::Rm(options) if options.rules.any() || options.compact || options.damaged => {
+            Some("`rm` by a rule, with `--compact` or with `--damaged`")
+        }
+        Command::Fork(options) if options.drives => Some("driving a fork here"),
+        Command::Show(options) if options.forks => Some("`show --forks`"),
+        Command::Show(options) if options.blob.is_some() && options.run.is_none() => {
+            Some("`show --blob` without a run")
+        }
+        _ => None,
     }
 }

@@ -11,7 +11,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::Done;
 use super::args::State;
-use super::driver::{self, Heard};
+use super::driver::{self, Heard, Reach};
 use super::error::{Ending, Shown, exit};
 use super::out::Out;
 use super::place::{Place, is_log};
@@ -251,7 +251,7 @@ fn lock(findings: &mut Findings, dir: &Path) {
     let Some(holder) = holder(dir) else { return findings.ok("in use", "by no process") };
     let next = "to change runs, talk to that process: `send`, `settle`, `cancel` and others do";
     findings.note("in use", holder.to_string(), next);
-    let status = match driver::ask(dir, Control::status) {
+    let status = match driver::ask(&Reach::Dir(dir.to_path_buf()), Control::status) {
         Ok(Heard::Said(status)) => Ok(status),
         Ok(Heard::Silent(silence)) => Err(silence.shown(exit::FAILED)),
         Ok(Heard::Nobody) => {

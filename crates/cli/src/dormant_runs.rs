@@ -42,7 +42,7 @@ impl Unread {
     /// Reads the paused runs of a log that a process owns; the process knows its other runs from
     /// memory.
     pub(super) fn of_paused(place: &Place, view: &View) -> Unread {
-        let (paused, _) = driver::paused(&place.dir);
+        let (paused, _) = driver::paused(&place.reach);
         dormant_runs(view, |run| paused.contains_key(&run)).1
     }
 

@@ -30,7 +30,8 @@ pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {
 fn list(place: &Place, mut out: Out) -> Done {
     let view = place.look()?;
     let said = match view.holder() {
-        Some(holder) => match driver::ask(&place.dir, Control::doubts)? {
+        _ if place.is_remote() => Some(place.control()?.doubts()?),
+        Some(holder) => match driver::ask(&place.reach, Control::doubts)? {
             Heard::Said(doubts) => Some(doubts),
             Heard::Silent(silence) => {
                 silence.warn();
@@ -44,6 +45,7 @@ fn list(place: &Place, mut out: Out) -> Done {
         None => None,
     };
     let (doubts, unread) = match said {
+        Some(doubts) if place.is_remote() => (doubts, Unread::default()),
         Some(doubts) => (doubts, Unread::of_paused(place, &view)),
         None => {
             let (runs, unread) = dormant_runs(&view, |_| true);
@@ -61,7 +63,10 @@ fn list(place: &Place, mut out: Out) -> Done {
     }
     let mut table = Table::new(&["KEY", "ID", "STEP", "ATTEMPT", "ITS TASK"]);
     for InDoubt { key, run, step, attempt, waits, .. } in &doubts {
-        let id = view.run(*run).map(|entry| Summary::read(&view, *run, entry).id);
+        let id = match place.is_remote() {
+            true => place.id_of(*run),
+            false => view.run(*run).map(|entry| Summary::read(&view, *run, entry).id),
+        };
         let waits = if *waits { "waits for a decision" } else { "does not run at present" };
         table.row(vec![
             Cell::new(Style::Bad, key),

@@ -2,13 +2,15 @@
 //! and explains what to do without one. A run whose process has ended is still `live` in its log.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::error::Shown;
+use super::remote::Remote;
 use tiffany::control::Control;
 use tiffany_daemon::shell_word;
 use tiffany_log::lasting_holder;
@@ -17,6 +19,25 @@ use tiffany_log::lasting_holder;
 pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a command waits for the reason of the delay, which is answered without the loop.
 const REASON_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// How the process is reached that drives the runs.
+#[derive(Clone)]
+pub(super) enum Reach {
+    /// By the socket in its directory.
+    Dir(PathBuf),
+    /// Over HTTP.
+    Daemon(Arc<Remote>),
+}
+
+impl Reach {
+    /// The process, if there is one.
+    pub(super) fn connect(&self) -> Result<Option<Control>, TaskError> {
+        match self {
+            Reach::Dir(dir) => Control::connect(dir),
+            Reach::Daemon(remote) => remote.control().map(Some),
+        }
+    }
+}
 
 /// The result of asking the process.
 pub(super) enum Heard<T> {
@@ -37,9 +58,14 @@ pub(super) struct Silence {
 
 /// Asks the process that owns the log. If it doesn't answer in time, the caller reads the files.
 pub(super) fn ask<T>(
-    dir: &Path,
+    reach: &Reach,
     ask: impl FnOnce(&mut Control) -> Result<T, TaskError>,
 ) -> Result<Heard<T>, TaskError> {
+    let dir = match reach {
+        Reach::Dir(dir) => dir,
+        // There are no files to look at instead.
+        Reach::Daemon(remote) => return ask(&mut remote.control()?).map(Heard::Said),
+    };
     let heard = match Control::connect_within(dir, LOOK_TIMEOUT) {
         Ok(None) => return Ok(Heard::Nobody),
         Ok(Some(mut control)) => ask(&mut control),
@@ -134,7 +160,11 @@ fn is_stopped(pid: u32) -> bool {
 
 /// Returns the id of the process that owns the log, and so drives its runs. A command that only
 /// appends to the log doesn't count.
-pub(super) fn process(dir: &Path) -> Option<u32> {
+pub(super) fn process(reach: &Reach) -> Option<u32> {
+    let dir = match reach {
+        Reach::Dir(dir) => dir,
+        Reach::Daemon(remote) => return remote.control().ok()?.status().ok().map(|it| it.pid),
+    };
     let holder = lasting_holder(dir).map(|holder| holder.pid);
     // The lock of a process in another container is invisible, but its socket answers.
     holder.or_else(|| Control::connect_within(dir, LOOK_TIMEOUT).ok().flatten()?.peer())
@@ -142,8 +172,8 @@ pub(super) fn process(dir: &Path) -> Option<u32> {
 
 /// Returns the runs that the process doesn't drive, and why: in their logs they are live. If the
 /// process doesn't answer, that is printed on standard error.
-pub(super) fn paused(dir: &Path) -> (BTreeMap<Uuid, TaskError>, Option<Silence>) {
-    match ask(dir, Control::status) {
+pub(super) fn paused(reach: &Reach) -> (BTreeMap<Uuid, TaskError>, Option<Silence>) {
+    match ask(reach, Control::status) {
         Ok(Heard::Said(status)) => {
             let paused = status.paused.into_iter().map(|paused| (paused.run, paused.error));
             (paused.collect(), None)

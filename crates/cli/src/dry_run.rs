@@ -6,7 +6,7 @@ use tiffany_kernel::Uuid;
 
 use super::Done;
 use super::args::State;
-use super::driver;
+use super::driver::{self, Reach};
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find_all};
@@ -45,7 +45,8 @@ pub(super) fn dry_run(place: Place, mut out: Out, named: &[String]) -> Done {
     let registry = place.builder.registry().clone();
     let mut room = if has_program { Some(place.rehearsal_room()?) } else { None };
     let dir = view.root().to_owned();
-    let mut paused = view.holder().map(|_| driver::paused(&dir).0).unwrap_or_default();
+    let mut paused =
+        view.holder().map(|_| driver::paused(&Reach::Dir(dir.clone())).0).unwrap_or_default();
     let mut plans = Vec::new();
     for run in runs {
         let Some(entry) = view.run(run).filter(|entry| entry.state == RunState::Live) else {

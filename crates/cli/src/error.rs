@@ -272,6 +272,10 @@ impl From<TaskError> for Shown {
         if error.kind() != ErrorKind::Unreachable {
             return Shown::new(error.code(), &error, exit::FAILED);
         }
+        // Errors that came over HTTP have codes of their own.
+        if let Some(coded) = of_daemon(&error) {
+            return coded;
+        }
         // The user of a command doesn't write code that drives a runtime, so the next step is
         // another.
         let next = match error.message() {
@@ -287,6 +291,24 @@ impl From<TaskError> for Shown {
         };
         Shown { next: next.into(), ..Shown::new(error.code(), &error, exit::IN_USE) }
     }
+}
+
+/// An error of the connection to a daemon, or one whose code only a daemon has.
+fn of_daemon(error: &TaskError) -> Option<Shown> {
+    let (_, rest) = error.message().rsplit_once(" [")?;
+    let code = rest.get(..7).filter(|_| rest[7..].starts_with("];"))?;
+    let is_of_daemon = ("TFY0155"..="TFY0179").contains(&code)
+        || ("TFY0250"..="TFY0260").contains(&code)
+        || ("TFY0300"..="TFY0304").contains(&code);
+    if !is_of_daemon {
+        return None;
+    }
+    let exit = match code {
+        "TFY0300" | "TFY0301" => exit::IN_USE,
+        "TFY0303" | "TFY0304" => exit::USAGE,
+        _ => exit::FAILED,
+    };
+    Some(Shown::new(code, &error.message(), exit))
 }
 
 impl From<RunError> for Shown {

@@ -13,7 +13,7 @@ use super::error::{Ending, Shown};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept, is_log};
 use tiffany::command::no_activity;
-use tiffany::control::{Control, Next, Watching};
+use tiffany::control::{Next, Watching};
 use tiffany::pal::{Activity, Data, Detail, Stage, Told, Wanted};
 use tiffany_log::{RunState, Stamp};
 
@@ -117,7 +117,7 @@ impl Reading {
     fn connect_again(&mut self, place: &Place) -> Result<Watching, Ending> {
         loop {
             is_log(&place.dir)?;
-            let connected = Control::connect(&place.dir).ok().flatten();
+            let connected = place.reach.connect().ok().flatten();
             if let Some(watching) = connected.and_then(|control| control.watch(self.again()).ok()) {
                 return Ok(watching);
             }

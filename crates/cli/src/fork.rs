@@ -13,7 +13,7 @@ use super::args::Fork;
 use super::change::{parse, when};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
-use super::place::{Place, find};
+use super::place::Place;
 use super::resume::resume_only;
 use super::summary::Summary;
 use tiffany::durable;
@@ -24,19 +24,18 @@ pub(super) fn fork(place: Place, mut out: Out, at: u64, options: &Fork) -> Done 
         place.need_program("driving a fork to its end")?;
     }
     let wanted = wanted(options)?;
-    let view = place.look_for(&[&options.run])?;
-    let run = find(&view, &options.run)?;
-    if let Some(holder) = view.holder().filter(|_| options.drives) {
+    let run = place.find(&options.run)?;
+    if options.drives
+        && let Some(holder) = place.look_for(&[&options.run])?.holder()
+    {
         let (dir, owner) = (place.dir.clone(), holder.to_string());
         return Err(LogError::Locked { dir, owner }.into());
     }
-    drop(view);
     let mut control = place.control()?;
     let fork = control.fork(run, at, wanted)?;
     let offline = control.is_offline();
     drop(control);
-    let view = place.look_for(&[&fork.to_string()])?;
-    let id = view.run(fork).map(|entry| Summary::read(&view, fork, entry).id).unwrap_or_default();
+    let id = place.id_of(fork).unwrap_or_default();
     match out.json {
         true => out.json(&json!({
             "run": fork.to_string(),
@@ -78,8 +77,12 @@ fn wanted(options: &Fork) -> Result<durable::Fork, Ending> {
     Ok(options.allow.iter().flatten().fold(fork, |fork, name| fork.allow(name)))
 }
 
-/// Reads an answer from a file, or from standard input for `-`.
+/// Reads an answer from a file, or from standard input for `-`. If there is no such file, the argument
+/// itself may be the JSON.
 fn read(file: &Path) -> Result<String, Ending> {
+    if let Some(json) = file.to_str().filter(|text| is_inline(text) && !file.exists()) {
+        return Ok(json.trim().to_owned());
+    }
     let mut text = String::new();
     let done = match file == Path::new("-") {
         true => std::io::stdin().lock().read_to_string(&mut text).map(drop),
@@ -92,8 +95,14 @@ fn read(file: &Path) -> Result<String, Ending> {
     Ok(text.trim().to_owned())
 }
 
+/// Whether an argument is JSON, or the beginning of it, rather than the name of a file.
+fn is_inline(text: &str) -> bool {
+    let begins = text.trim_start().starts_with(['{', '[', '"']);
+    begins || serde_json::from_str::<serde_json::Value>(text).is_ok()
+}
+
 pub(super) fn allow(place: &Place, mut out: Out, name: &str, names: &[String]) -> Done {
-    let run = find(&place.look_for(&[name])?, name)?;
+    let run = place.find(name)?;
     let mut control = place.control()?;
     control.allow(run, names)?;
     let offline = control.is_offline();

@@ -130,7 +130,7 @@ impl From<GuestError> for Shown {
 /// A parsed command line.
 pub(super) enum Typed {
     /// One of the built-in commands, the file whose code it may use, and all arguments.
-    Command(Args, Option<OsString>, ArgMatches),
+    Command(Box<Args>, Option<OsString>, ArgMatches),
     Run(ProgramFile),
     /// A command that involves the daemon.
     WithDaemon(Typing),
@@ -192,7 +192,8 @@ pub(super) fn parse(
             color: matches.get_one("color").copied().unwrap_or_default(),
             verbose: matches.get_count("verbose"),
         })),
-        _ => Args::from_arg_matches(&matches).map(|args| Typed::Command(args, app, matches)),
+        _ => Args::from_arg_matches(&matches)
+            .map(|args| Typed::Command(Box::new(args), app, matches)),
     };
     read.map_err(|error| error.format(&mut command))
 }

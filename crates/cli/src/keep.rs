@@ -17,7 +17,25 @@ use tiffany::units::size;
 use tiffany_log::{Collected, RunState};
 use tiffany_records::Outcome;
 
+/// Removes runs of a daemon, which erases what is left of them by itself.
+fn rm_remote(place: &Place, mut out: Out, options: &Rm) -> Done {
+    let runs = options.runs.iter().map(|name| place.find(name));
+    let runs = runs.collect::<Result<Vec<Uuid>, Ending>>()?;
+    let mut control = place.control()?;
+    let mut refused = Vec::new();
+    for run in runs {
+        match control.remove(run) {
+            Ok(()) => tell_removed(&mut out, run, None)?,
+            Err(error) => refused.push((run, error)),
+        }
+    }
+    left(out, options.runs.len(), refused, "removed")
+}
+
 pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
+    if place.is_remote() {
+        return rm_remote(place, out, options);
+    }
     let names: Vec<&str> = options.runs.iter().map(String::as_str).collect();
     let view = place.look_for(&names)?;
     let runs = options.runs.iter().map(|name| find(&view, name));

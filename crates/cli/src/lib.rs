@@ -51,6 +51,7 @@ mod out;
 mod place;
 mod progress;
 mod prospect;
+mod remote;
 mod replay;
 mod replay_all;
 mod resume;
@@ -148,7 +149,7 @@ impl<'a> CommandLine<'a> {
                 let out = Out::new(&args);
                 let (is_json, colour) = (args.json, out.colours_errors(&args));
                 let started = started(app);
-                ending(dispatch(builder, args, &matches, out, &started), is_json, colour)
+                ending(dispatch(builder, *args, &matches, out, &started), is_json, colour)
             }
             Ok(Typed::Run(program)) => {
                 let ran = guest.map_or(Ok(0), |guest| guest.run(&program).map_err(Ending::from));

@@ -78,6 +78,7 @@ fn follow(
     checker: Checker,
     mut tasks: Tasks,
 ) -> Result<(), Ending> {
+    place.follow(run);
     let mut follower = Follower::new(&place.dir, run, checker);
     let mut looked = Instant::now();
     loop {
@@ -98,7 +99,7 @@ fn follow(
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            if let Err(error) = driver::ask(&place.dir, |control| control.ask(Request::Health))
+            if let Err(error) = driver::ask(&place.reach, |control| control.ask(Request::Health))
                 && error.kind() == ErrorKind::LogFailed
             {
                 return Err(error.into());

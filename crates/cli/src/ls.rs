@@ -1,16 +1,18 @@
 //! `ls`: the runs of a directory.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::json;
 use tiffany_kernel::Uuid;
 
 use super::args::{Ls, State};
-use super::driver::{self, Silence};
+use super::driver::{self, Reach, Silence};
 use super::error::{Ending, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find};
-use super::summary::{Summary, count, moment, short_moment};
+use super::remote::Remote;
+use super::summary::{Summary, attribute_text, count, moment, short_moment, values_of};
 use super::table::{Cell, Table};
 use super::{Done, progress::Progress};
 use tiffany::control::RunQuery;
@@ -19,7 +21,47 @@ use tiffany::units::size;
 /// The number of columns from which lengths and full times are shown.
 const WIDE: usize = 100;
 
-pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
+pub(super) fn ls(place: &Place, out: Out, options: &Ls) -> Done {
+    match place.reach.clone() {
+        Reach::Dir(_) => of_directory(place, out, options),
+        Reach::Daemon(remote) => of_daemon(place, out, options, &remote),
+    }
+}
+
+/// The runs that a daemon lists, with what their files say.
+fn of_daemon(place: &Place, mut out: Out, options: &Ls, remote: &Arc<Remote>) -> Done {
+    let mut query = query(options, |name| place.find(name))?;
+    let mut left = options.limit.unwrap_or(usize::MAX);
+    let mut runs: Vec<Summary> = Vec::new();
+    while left > 0 {
+        query.limit = left.min(PAGE);
+        let (page, next) = remote.runs(&query)?;
+        left = left.saturating_sub(page.len());
+        runs.extend(page);
+        match next {
+            Some(next) => query.after = Some(next),
+            None => break,
+        }
+    }
+    let process = driver::process(&place.reach);
+    let runs: Vec<&Summary> = runs.iter().collect();
+    if out.json {
+        runs.iter().try_for_each(|summary| out.json(&json(summary, process)))?;
+        return out.end(0);
+    }
+    let mut ids: BTreeMap<Uuid, String> =
+        runs.iter().map(|run| (run.run, run.id.clone())).collect();
+    for (parent, _) in runs.iter().filter_map(|run| run.fork) {
+        ids.entry(parent).or_insert_with(|| place.id_of(parent).unwrap_or_default());
+    }
+    print(&mut out, &runs, &ids, process)?;
+    out.end(0)
+}
+
+/// The number of a daemon's runs that one request lists.
+const PAGE: usize = 1_000;
+
+fn of_directory(place: &Place, mut out: Out, options: &Ls) -> Done {
     let sight = place.look_anyhow()?;
     sight.warn();
     let view = &sight.view;
@@ -34,11 +76,11 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
     }
     drop(progress);
     let is_driven = |run: &Summary| run.state.is_driven();
-    let process = runs.iter().any(is_driven).then(|| driver::process(&place.dir)).flatten();
+    let process = runs.iter().any(is_driven).then(|| driver::process(&place.reach)).flatten();
     let mut silence = None;
     if process.is_some() {
         let paused;
-        (paused, silence) = driver::paused(&place.dir);
+        (paused, silence) = driver::paused(&place.reach);
         for run in runs.iter_mut().filter(|run| run.state.is_driven()) {
             run.state = paused.get(&run.run).map_or(run.state, State::stopped_by);
         }
@@ -84,6 +126,8 @@ fn query(
         since: options.since,
         before: options.before,
         parent: options.forks_of.as_deref().map(find).transpose()?,
+        tags: options.tag.clone(),
+        attributes: options.attribute.clone(),
         sort: options.sort,
         descending: options.reverse,
         ..RunQuery::default()
@@ -106,6 +150,9 @@ pub(super) fn json(summary: &Summary, process: Option<u32>) -> serde_json::Value
         "started": summary.started,
         "changed": summary.changed,
         "fork": summary.fork.map(|(run, at)| json!({ "run": run.to_string(), "at": at })),
+        "tags": summary.attributes.tags,
+        "attributes": values_of(&summary.attributes),
+        "deadline": summary.deadline,
     })
 }
 
@@ -122,6 +169,10 @@ fn print(
     let has_forks = runs.iter().any(|summary| summary.fork.is_some());
     if has_forks {
         head.push("FORK OF");
+    }
+    let has_attributes = runs.iter().any(|summary| !summary.attributes.is_empty());
+    if has_attributes {
+        head.push("TAGS, ATTRIBUTES");
     }
     let mut table = Table::new(&head);
     let when = if is_narrow { short_moment } else { moment };
@@ -152,6 +203,9 @@ fn print(
                 }
                 None => String::new().into(),
             });
+        }
+        if has_attributes {
+            row.push(attribute_text(&summary.attributes).into());
         }
         table.row(row);
     }

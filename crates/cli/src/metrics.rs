@@ -10,7 +10,7 @@ use tiffany::control::Control;
 pub(super) fn metrics(place: &Place, mut out: Out, name: Option<&str>) -> Done {
     is_log(&place.dir)?;
     // The log itself is not opened: reading metrics must not block a program.
-    let mut metrics = match driver::ask(&place.dir, Control::metrics)? {
+    let mut metrics = match driver::ask(&place.reach, Control::metrics)? {
         Heard::Said(metrics) => metrics,
         Heard::Silent(silence) => return Err(Ending::Error(silence.shown(exit::IN_USE))),
         Heard::Nobody => return Err(CliError::NobodyMeasures(place.dir.clone()).into()),

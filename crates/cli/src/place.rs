@@ -6,22 +6,26 @@ use std::sync::Arc;
 
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
-use super::driver;
+use super::driver::{self, Reach};
 use super::error::{CliError, Ending, Shown};
+use super::remote::{Mirror, Remote};
 use super::summary::Summary;
 use tiffany::Builder;
 use tiffany::Runtime;
 use tiffany::command::SHORTEST;
 use tiffany::command::did_you_mean;
 use tiffany::command::run_id;
-use tiffany::control::{AuditHook, Control};
+use tiffany::control::{Answer, AuditHook, Control, Request};
 use tiffany::retention::Keeper;
 use tiffany_log::{LogError, RealDisk, RunState, View, is_redacted, rules_of};
 use tiffany_records::errors::run_removed;
 use tiffany_records::redact;
 
 pub(super) struct Place {
+    /// The directory; of a daemon, the one that its runs are copied into.
     pub(super) dir: PathBuf,
+    pub(super) reach: Reach,
+    mirror: Option<Mirror>,
     pub(super) builder: Builder,
     /// The hook that audits changes while no process owns the log.
     audit_hook: Option<Arc<dyn AuditHook>>,
@@ -36,7 +40,69 @@ pub(super) struct Sight {
 
 impl Place {
     pub(super) fn new(dir: PathBuf, builder: Builder) -> Place {
-        Place { dir, builder, audit_hook: None }
+        let reach = Reach::Dir(dir.clone());
+        Place { dir, reach, mirror: None, builder, audit_hook: None }
+    }
+
+    /// A daemon instead of a directory.
+    pub(super) fn of_daemon(remote: Arc<Remote>, builder: Builder) -> Result<Place, TaskError> {
+        let mirror = Mirror::new(&remote)?;
+        let dir = mirror.dir().to_path_buf();
+        let reach = Reach::Daemon(remote);
+        Ok(Place { dir, reach, mirror: Some(mirror), builder, audit_hook: None })
+    }
+
+    /// Whether it is a daemon, of which only the runs that were named are in the directory.
+    pub(super) fn is_remote(&self) -> bool {
+        self.mirror.is_some()
+    }
+
+    /// Has what is written of a run from now on come into its file, if it is one of a daemon.
+    pub(super) fn follow(&self, run: Uuid) {
+        if let Some(mirror) = &self.mirror {
+            mirror.follow(run);
+        }
+    }
+
+    /// A long value of a run of a daemon.
+    pub(super) fn remote_blob(&self, run: Uuid, hash: &str) -> Option<Result<Vec<u8>, TaskError>> {
+        self.mirror.as_ref().map(|mirror| mirror.blob(run, hash))
+    }
+
+    /// The run that is called so.
+    pub(super) fn find(&self, name: &str) -> Result<Uuid, Ending> {
+        match &self.reach {
+            Reach::Dir(_) => find(&self.look_for(&[name])?, name),
+            Reach::Daemon(remote) => {
+                let found = remote.control()?.ask(Request::Find { name: name.into() })?;
+                match found {
+                    Answer::Found(run) => Ok(run),
+                    other => Err(tiffany::command::unexpected(&other).into()),
+                }
+            }
+        }
+    }
+
+    /// The run's id, which people know it by.
+    pub(super) fn id_of(&self, run: Uuid) -> Option<String> {
+        match &self.reach {
+            Reach::Dir(_) => {
+                let view = self.look_for(&[&run.to_string()]).ok()?;
+                view.run(run).map(|entry| Summary::read(&view, run, entry).id)
+            }
+            Reach::Daemon(remote) => Some(remote.control().ok()?.show(run).ok()?.summary.id),
+        }
+    }
+
+    fn mirrored(&self, names: &[&str]) -> Option<Result<View, Ending>> {
+        let mirror = self.mirror.as_ref()?;
+        let fetch = || {
+            for name in names {
+                mirror.fetch(name)?;
+            }
+            Ok(View::of_files(Arc::new(RealDisk), &self.dir)?)
+        };
+        Some(fetch())
     }
 
     /// Sets the hook that audits changes.
@@ -46,6 +112,9 @@ impl Place {
 
     /// The log, to be changed.
     pub(super) fn control(&self) -> Result<Control, TaskError> {
+        if let Reach::Daemon(remote) = &self.reach {
+            return Ok(remote.control()?.on_warning(warn));
+        }
         let control =
             Control::open(&self.dir)?.on_warning(warn).on_silence(driver::say_that_it_waits);
         Ok(match &self.audit_hook {
@@ -56,7 +125,7 @@ impl Place {
 
     /// Returns a connection to the process that owns the log, for changes.
     pub(super) fn process(&self) -> Result<Option<Control>, TaskError> {
-        let control = Control::connect(&self.dir)?;
+        let control = self.reach.connect()?;
         Ok(control.map(|it| it.on_warning(warn).on_silence(driver::say_that_it_waits)))
     }
 
@@ -83,6 +152,9 @@ impl Place {
 
     /// Looks into the directory. No file is changed.
     pub(super) fn look(&self) -> Result<View, Ending> {
+        if let Some(view) = self.mirrored(&[]) {
+            return view;
+        }
         is_log(&self.dir)?;
         Ok(View::open(Arc::new(RealDisk), &self.dir)?)
     }
@@ -97,6 +169,9 @@ impl Place {
 
     /// Looks for runs that were named. No other run's file is opened, however many there are.
     pub(super) fn look_for(&self, names: &[&str]) -> Result<View, Ending> {
+        if let Some(view) = self.mirrored(names) {
+            return view;
+        }
         is_log(&self.dir)?;
         let choose = |known: &mut dyn Iterator<Item = Uuid>| candidates(names, known);
         Ok(View::open_chosen(Arc::new(RealDisk), &self.dir, &choose)?)
@@ -105,6 +180,9 @@ impl Place {
     /// Looks for runs that were named; if the index or the commit log is damaged, at the files of
     /// the runs alone.
     pub(super) fn look_anyhow_for(&self, names: &[&str]) -> Result<Sight, Ending> {
+        if let Some(view) = self.mirrored(names) {
+            return Ok(Sight { view: view?, trouble: None });
+        }
         is_log(&self.dir)?;
         let (disk, dir) = (Arc::new(RealDisk), &self.dir);
         let choose = |known: &mut dyn Iterator<Item = Uuid>| candidates(names, known);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tiffany_records::Record;
+use tiffany_records::attributes::literal;
 
 use serde_json::{Value, json};
 use tiffany_kernel::{TaskError, TaskState, Uuid};
@@ -35,8 +36,8 @@ pub(super) fn show(place: Place, mut out: Out, name: &str, options: &Show) -> Do
     sight.warn();
     let view = &sight.view;
     let run = find(view, name)?;
-    let process = driver::process(&place.dir);
-    let dir = place.dir.clone();
+    let process = driver::process(&place.reach);
+    let (dir, reach) = (place.dir.clone(), place.reach.clone());
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     let mut summary = Summary::read(view, run, entry);
     if summary.state == State::Removed {
@@ -54,7 +55,7 @@ pub(super) fn show(place: Place, mut out: Out, name: &str, options: &Show) -> Do
     }
     let stands_still = summary.state.is_driven() || summary.state == State::Held;
     let (mut paused, silence) = match stands_still {
-        true => driver::paused(&dir),
+        true => driver::paused(&reach),
         false => Default::default(),
     };
     let paused = paused.remove(&run);
@@ -257,6 +258,16 @@ impl Facts {
         for ((at, run), fork) in self.forks.iter().flatten() {
             let fork = format!("{run} at {at}, {} ({})", fork.id, fork.state.word());
             fact("fork", &fork, Style::Plain)?;
+        }
+        if !summary.attributes.tags.is_empty() {
+            let tags: Vec<&str> = summary.attributes.tags.iter().map(String::as_str).collect();
+            fact("tags", &tags.join(", "), Style::Plain)?;
+        }
+        for (name, value) in &summary.attributes.values {
+            fact("attribute", &format!("{name}={}", literal(value)), Style::Plain)?;
+        }
+        if let Some(deadline) = &summary.deadline {
+            fact("deadline", &moment(deadline), Style::Plain)?;
         }
         fact("started", &moment(&summary.started), Style::Plain)?;
         fact("changed", &moment(&summary.changed), Style::Plain)?;

@@ -14,7 +14,7 @@ use tiffany_log::RunState;
 
 pub(super) fn status(place: &Place, mut out: Out) -> Done {
     is_log(&place.dir)?;
-    let status = match driver::ask(&place.dir, Control::status)? {
+    let status = match driver::ask(&place.reach, Control::status)? {
         Heard::Said(status) => status,
         Heard::Silent(silence) => return of_files(place, out, &silence),
         Heard::Nobody => {

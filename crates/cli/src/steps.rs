@@ -80,12 +80,16 @@ fn unread(error: RunIndexError) -> Ending {
 }
 
 /// Prints a blob as it was recorded, byte for byte.
-pub(super) fn blob(place: &Place, mut out: Out, hash: &str) -> Done {
+pub(super) fn blob(place: &Place, mut out: Out, hash: &str, run: Option<&str>) -> Done {
+    let name = hash;
     let Some(hash) = BlobHash::parse(hash) else {
         let message = "the name of a value is its hash, as `$blob` has it in a record";
         return Err(TaskError::new(ErrorKind::BadArgument, message).into());
     };
-    let bytes = place.look()?.blob(hash)?;
+    let bytes = match run.filter(|_| place.is_remote()) {
+        Some(run) => place.remote_blob(place.find(run)?, name).transpose()?.unwrap_or_default(),
+        None => place.look()?.blob(hash)?,
+    };
     out.raw(&bytes)?;
     out.end(0)
 }

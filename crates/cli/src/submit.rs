@@ -20,7 +20,8 @@ use super::resume;
 use super::watch::{Manner, see};
 use tiffany::command::Entropy;
 use tiffany::command::run_id;
-use tiffany::control::{Answer, Control, Request};
+use tiffany::control::{Answer, Control, Request, parse_literal};
+use tiffany::durable::StartOptions;
 use tiffany_records::RunError;
 
 pub(super) fn submit(place: Place, out: Out, options: &Submit) -> Done {
@@ -58,7 +59,7 @@ fn there(
     (manner, approvals): (Option<Manner>, AboutApprovals),
 ) -> Done {
     let function = options.function.clone();
-    let submit = Request::Submit { function, id: id.clone(), input };
+    let submit = Request::Submit { function, id: id.clone(), input, options: given(options) };
     let (run, is_new) = match control.ask(submit).map_err(for_who_submits)? {
         Answer::Run { run, is_new } => (run, is_new),
         other => return Err(tiffany::command::unexpected(&other).into()),
@@ -90,7 +91,7 @@ fn here(
     let run = run_id(&id);
     let dir = place.dir.clone();
     let mut runtime = place.builder.only(run).log_dir(&dir).build()?;
-    let started = runtime.submit::<Box<RawValue>>(&function, &id, &input);
+    let started = runtime.submit_with::<Box<RawValue>>(&function, &id, &input, &given(options));
     started.map_err(|error| match error {
         RunError::Failed(error) => for_who_submits(error),
         error => error.into(),
@@ -120,6 +121,16 @@ fn here(
     });
     driven?;
     ended
+}
+
+/// The tags, the attributes and the deadline that were given.
+fn given(options: &Submit) -> StartOptions {
+    let mut given = StartOptions::new();
+    given.deadline = options.deadline;
+    given.tags.extend(options.tag.iter().cloned());
+    let values = options.attribute.iter();
+    given.attributes.extend(values.map(|(name, text)| (name.clone(), parse_literal(text))));
+    given
 }
 
 /// Returns the error with the next step for the person who submits, rather than for the author of

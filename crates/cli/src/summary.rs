@@ -1,12 +1,13 @@
 //! A run in one line, as `ls` lists it.
 
-use tiffany_kernel::Uuid;
+use tiffany_kernel::{Attributes, Uuid};
 
 use super::args::State;
 use tiffany::command::Row;
 use tiffany::control::parse_moment;
 use tiffany_log::{RunEntry, RunState, View, to_the_second};
 use tiffany_records::RunOutline;
+use tiffany_records::attributes::{json_of_values, literal};
 
 /// The summary of a run, as `ls` lists it.
 #[derive(Clone, Debug)]
@@ -24,6 +25,9 @@ pub(super) struct Summary {
     pub(super) calls_before: u64,
     /// The number of records and bytes before the run was compacted.
     pub(super) compacted: Option<(u64, u64)>,
+    /// Its tags and attributes, and its deadline.
+    pub(super) attributes: Attributes,
+    pub(super) deadline: Option<String>,
 }
 
 impl Summary {
@@ -44,9 +48,20 @@ impl Summary {
             _ if outline.is_ending => State::Ending,
             _ => State::Live,
         };
-        let RunOutline { id, function, fork, started, changed, calls_before, compacted, .. } =
-            outline;
-        Summary { run, entry, state, id, function, fork, started, changed, calls_before, compacted }
+        Summary {
+            run,
+            entry,
+            state,
+            id: outline.id,
+            function: outline.function,
+            fork: outline.fork,
+            started: outline.started,
+            changed: outline.changed,
+            calls_before: outline.calls_before,
+            compacted: outline.compacted,
+            attributes: outline.attributes,
+            deadline: outline.deadline,
+        }
     }
 }
 
@@ -62,6 +77,7 @@ impl Summary {
             started: moment(&self.started),
             ended: self.state.is_over().then(|| moment(&self.changed)),
             parent: self.fork.map(|(parent, _)| parent),
+            attributes: Some(&self.attributes),
             what: self,
         }
     }
@@ -80,4 +96,16 @@ pub(super) fn short_moment(ts: &str) -> String {
 /// Formats a number of things: `1 record`, `4 records`.
 pub(super) fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The tags and attributes of a run for people: `gold, amount=17`.
+pub(super) fn attribute_text(attributes: &Attributes) -> String {
+    let values = attributes.values.iter();
+    let values = values.map(|(name, value)| format!("{name}={}", literal(value)));
+    attributes.tags.iter().cloned().chain(values).collect::<Vec<_>>().join(", ")
+}
+
+/// The attributes of a run as JSON.
+pub(super) fn values_of(attributes: &Attributes) -> serde_json::Value {
+    serde_json::from_str(&json_of_values(&attributes.values)).unwrap_or_default()
 }

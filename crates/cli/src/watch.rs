@@ -2,7 +2,6 @@
 //! the start; their progress comes from the process that currently drives the run.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -14,7 +13,7 @@ use tiffany_kernel::{ErrorKind, Uuid};
 use super::Done;
 use super::args::{AboutApprovals, ToDoAboutApprovals};
 use super::asking::Questions;
-use super::driver::{self, Heard, Silence};
+use super::driver::{self, Heard, Reach, Silence};
 use super::error::{CliError, Ending, Shown, exit};
 use super::live::{Live, Row};
 use super::out::{Out, Style, clean, paint};
@@ -69,7 +68,7 @@ pub(super) fn see(
 ) -> Done {
     let mut questions = Questions::new(place, run, approvals);
     let mut showing = Showing::new(manner);
-    let (events, _listening) = listen(&place.dir, run, manner);
+    let (events, _listening) = listen(&place.reach, run, manner);
     let mut live = Live::default();
     let view = place.look_for(&[&run.to_string()])?;
     let mut reader = view.reader(run)?;
@@ -78,8 +77,9 @@ pub(super) fn see(
     }
     let mut follower = Follower::new(&place.dir, run, reader.checker().clone());
     drop(view);
+    place.follow(run);
     let mut looked = Instant::now();
-    let mut process = driven(&place.dir);
+    let mut process = driven(&place.reach);
     let mut driven_at = Instant::now();
     let mut is_asked = false;
     loop {
@@ -112,7 +112,7 @@ pub(super) fn see(
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
             // The last records are read before the end of the process is reported.
-            process = driven(&place.dir);
+            process = driven(&place.reach);
             if !is_there {
                 let name = run.to_string();
                 find_kept(&place.look_for(&[&name])?, &name)?;
@@ -162,14 +162,19 @@ struct Driven {
     stands_still: Option<String>,
 }
 
-fn driven(dir: &Path) -> Driven {
-    let pid = driver::process(dir);
-    let stands_still = match pid {
-        None => {
+fn driven(reach: &Reach) -> Driven {
+    let pid = driver::process(reach);
+    let stands_still = match (pid, reach) {
+        // It may be a process of another machine.
+        (Some(_), Reach::Daemon(_)) => None,
+        (None, Reach::Daemon(_)) => {
+            Some("the daemon does not answer, so it is not known how the run stands".into())
+        }
+        (None, Reach::Dir(dir)) => {
             let next = driver::start(dir);
             Some(format!("no process owns the directory, so the run makes no progress; {next}"))
         }
-        Some(pid) => Silence::of_stopped(pid).map(|silence| silence.text()),
+        (Some(pid), Reach::Dir(_)) => Silence::of_stopped(pid).map(|silence| silence.text()),
     };
     Driven { pid, stands_still }
 }
@@ -181,7 +186,7 @@ fn can_go_on(place: &Place, run: Uuid, manner: Manner) -> Result<Option<String>,
         control.ask(Request::Health)?;
         (manner != Manner::Tree).then(|| control.show(run)).transpose()
     };
-    let detail = match driver::ask(&place.dir, ask) {
+    let detail = match driver::ask(&place.reach, ask) {
         Ok(Heard::Said(Some(detail))) => detail,
         Ok(Heard::Silent(silence)) => return Ok(Some(silence.text())),
         Err(error) if error.kind() == ErrorKind::LogFailed => return Err(error.into()),
@@ -412,21 +417,21 @@ impl Drop for Listening {
 }
 
 /// Receives the events of the process that drives the run, and of its successors.
-fn listen(dir: &Path, run: Uuid, manner: Manner) -> (Receiver<Arc<Activity>>, Listening) {
+fn listen(reach: &Reach, run: Uuid, manner: Manner) -> (Receiver<Arc<Activity>>, Listening) {
     let (send, events) = sync_channel(EVENTS);
     let is_over = Arc::new(AtomicBool::new(manner == Manner::End));
-    let (dir, ends) = (dir.to_path_buf(), Arc::clone(&is_over));
-    let hears = move || hear(&dir, run, &send, &ends);
+    let (reach, ends) = (reach.clone(), Arc::clone(&is_over));
+    let hears = move || hear(&reach, run, &send, &ends);
     drop(std::thread::Builder::new().name("tiffany-watch".into()).spawn(hears));
     (events, Listening(is_over))
 }
 
-fn hear(dir: &Path, run: Uuid, send: &SyncSender<Arc<Activity>>, is_over: &AtomicBool) {
+fn hear(reach: &Reach, run: Uuid, send: &SyncSender<Arc<Activity>>, is_over: &AtomicBool) {
     let mut epoch = None;
     let mut from = 0;
     while !is_over.load(Ordering::Relaxed) {
         let wanted = Wanted::new().run(run).from(from).ghosts(false);
-        let control = Control::connect(dir).ok().flatten();
+        let control = reach.connect().ok().flatten();
         let Some(mut watching) = control.and_then(|control| control.watch(wanted).ok()) else {
             std::thread::sleep(PACE);
             continue;

@@ -224,6 +224,22 @@ fn through_the_process_that_has_the_directory() {
 }
 
 #[test]
+fn an_answer_is_given_on_the_command_line() {
+    let home = Home::new();
+    home.start("order", "tea", "\"tea\"", "0.3").ok();
+    let at = record(&home, "tea", "EffectResult");
+    let answer = |id: &str, reply: &str| {
+        home.run(&["fork", "tea", "--at", &at, "--id", id, "--set-reply", reply]).ok();
+        let log = home.run(&["log", id, "--type", "EffectResult", "--json"]).ok().lines();
+        log[0]["value"].clone()
+    };
+    assert_eq!(answer("inline", "1500"), json!(1500));
+    // A file goes before JSON that looks like its name.
+    write(&home, "1500", "7");
+    assert_eq!(answer("file", "1500"), json!(7));
+}
+
+#[test]
 fn what_makes_no_sense_is_told_and_leaves_nothing() {
     let home = Home::new();
     home.start("order", "tea", "\"tea\"", "0.3").ok();
@@ -246,6 +262,7 @@ fn what_makes_no_sense_is_told_and_leaves_nothing() {
         let arguments: Vec<&str> = ["fork", "tea"].iter().chain(arguments).copied().collect();
         home.run(&arguments).failed(code, error);
     }
+    home.run(&["fork", "tea", "--at", &at, "--set-reply", "{\"broken"]).failed(2, "TFY0064");
     home.run(&["fork", "coffee", "--at", "1"]).failed(1, "TFY0041");
     home.run(&["fork", "tea", "--allow", "price"]).failed(1, "TFY0032");
     assert_eq!(home.run(&["ls", "--json"]).ok().lines().len(), 1);

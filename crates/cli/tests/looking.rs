@@ -246,7 +246,13 @@ fn a_newer_version_is_not_guessed_at() {
     let home = Home::golden();
     let file = home.run_file("nap-1");
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replacen("{\"v\":1,", "{\"v\":9,", 1)).unwrap();
+    // Its checksum is right: a damaged digit would be damage.
+    let first = text.lines().next().unwrap().replacen("{\"v\":1,", "{\"v\":9,", 1);
+    let body = &first[..first.len() - 18];
+    let run = u128::from_str_radix(&home.uuid("nap-1").replace('-', ""), 16).unwrap();
+    let crc = crc32c(&[&run.to_be_bytes()[..], &1_u32.to_le_bytes(), body.as_bytes()].concat());
+    let rest = &text[text.find('\n').unwrap() + 1..];
+    fs::write(&file, format!("{body},\"crc\":\"{crc:08x}\"}}\n{rest}")).unwrap();
     home.run(&["log", "nap-1"]).failed(1, "TFY0110");
     let verified = home.run(&["doctor", "--verify"]).failed(1, "TFY0065");
     assert!(verified.stdout.contains("format version 9"), "{verified:?}");

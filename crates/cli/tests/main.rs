@@ -1,6 +1,7 @@
 //! The integration tests of the crate `tiffany-cli`, a module for each topic. They are one binary,
 //! which `Cargo.toml` names, because each binary would link the whole crate.
 
+mod attributes;
 mod book;
 mod capture;
 mod changing;
@@ -10,6 +11,7 @@ mod events;
 mod forking;
 mod generations;
 mod history;
+mod injected_faults;
 mod keeping;
 mod kit;
 mod live;
@@ -18,6 +20,7 @@ mod measuring;
 mod notify;
 mod openapi;
 mod program;
+mod remote;
 mod rerunning;
 mod scale;
 mod serving;

@@ -165,6 +165,15 @@ impl App {
     /// Sends a request to the runtime and waits without blocking a thread. The intent of a change
     /// is in the audit file first.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answer, Problem> {
+        self.ask_within(self.limits.answer_time, request).await
+    }
+
+    /// The same, with a time of its own in which the answer must come.
+    pub(crate) async fn ask_within(
+        &self,
+        patience: Duration,
+        request: Request,
+    ) -> Result<Answer, Problem> {
         let runtime = self.runtime()?;
         let busy = |_| DaemonError::Busy(Crowd::Requests, self.limits.waiting);
         let _waits = self.waiting.try_acquire().map_err(busy)?;
@@ -173,7 +182,6 @@ impl App {
         }
         let (tell, told) = oneshot::channel();
         runtime.ask(request, move |answer| drop(tell.send(answer)));
-        let patience = self.limits.answer_time;
         match tokio::time::timeout(patience, told).await {
             // The daemon was told to end before the loop began this request.
             Ok(Ok(Err(error)))

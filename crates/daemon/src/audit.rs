@@ -5,24 +5,28 @@
 //! changed.
 
 mod lines;
+mod strangers;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use tiffany::binding::NotInherited;
 use tiffany::redact;
 
 use crate::auth::AuthError;
+use crate::file_lock::{self, LOCK_TIMEOUT};
 use crate::private;
 pub use lines::{Written, joined, read};
 use lines::{line, parse};
+use strangers::Strangers;
 
 /// The name of the file in a log directory.
 pub const AUDIT: &str = "audit.jsonl";
@@ -82,7 +86,8 @@ pub struct Audit {
 
 #[derive(Debug)]
 struct Open {
-    file: Arc<File>,
+    path: PathBuf,
+    file: Arc<NotInherited<File>>,
     /// The device and the number of the file, by which it is known again.
     identity: (u64, u64),
     /// The checksum of the last line.
@@ -97,6 +102,8 @@ struct Open {
     is_syncing: bool,
     /// Whether the file waits for another process that writes to it.
     waits: bool,
+    /// Whether the last wait for another process timed out. Then the next change doesn't wait.
+    is_stuck: bool,
 }
 
 /// How much disk space is reserved ahead, so that outcomes can be recorded even on a full disk.
@@ -288,52 +295,23 @@ fn draw_name() -> io::Result<String> {
     }
 }
 
-/// So many whom nobody knows have a line each, and after that one in so many seconds.
-const STRANGERS: f64 = 20.0;
-const SECONDS_EACH: f64 = 10.0;
-
-/// How many lines there are still for those whom nobody knows.
-#[derive(Debug)]
-struct Strangers {
-    lines: f64,
-    since: Instant,
-    left_out: u64,
-}
-
-impl Strangers {
-    fn new() -> Strangers {
-        Strangers { lines: STRANGERS, since: Instant::now(), left_out: 0 }
-    }
-
-    /// Whether one more has a line, and how many had none before it.
-    fn next(&mut self, now: Instant) -> Option<u64> {
-        let gained = now.saturating_duration_since(self.since).as_secs_f64() / SECONDS_EACH;
-        (self.lines, self.since) = ((self.lines + gained).min(STRANGERS), now);
-        if self.lines < 1.0 {
-            self.left_out += 1;
-            return None;
-        }
-        self.lines -= 1.0;
-        Some(std::mem::take(&mut self.left_out))
-    }
-}
-
 impl Open {
     fn at(path: &Path) -> io::Result<Open> {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o600);
-        let mut file = private::open(&options, path)?;
+        let file = file_lock::open(&options, path)?;
         if let Some(why) = private::why_not_ours(path, &file.metadata()?) {
             return Err(io::Error::other(why));
         }
         private::give_to_owner_of(private::dir_of(path), &file)?;
-        lock(&file, FlockOperation::LockExclusive)?;
+        file_lock::lock(&file, path, LOCK_TIMEOUT)?;
         let tail = tail(&file)?;
         if is_torn(&tail) {
-            file.write_all(b"\n")?;
+            (&*file).write_all(b"\n")?;
         }
         let about = file.metadata()?;
         let mut open = Open {
+            path: path.into(),
             identity: identity(&about),
             last: last_checksum(&tail),
             length: about.len(),
@@ -341,6 +319,7 @@ impl Open {
             is_dirty: false,
             is_syncing: false,
             waits: true,
+            is_stuck: false,
             file: Arc::new(file),
         };
         let has_room = open.make_room();
@@ -358,7 +337,7 @@ impl Open {
             return Ok(());
         }
         let keep =
-            || rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, ROOM);
+            || rustix::fs::fallocate(&**self.file, FallocateFlags::KEEP_SIZE, self.length, ROOM);
         match rustix::io::retry_on_intr(keep) {
             Ok(()) => self.room_until = self.length + ROOM,
             // Some file systems cannot reserve space: there a full disk is noticed only when
@@ -400,15 +379,24 @@ impl Open {
     }
 
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
-        lock(
-            &self.file,
-            match self.waits {
-                true => FlockOperation::LockExclusive,
-                false => FlockOperation::NonBlockingLockExclusive,
-            },
-        )?;
+        self.lock()?;
         let written = self.write_locked(entry);
         self.file.unlock().and(written)
+    }
+
+    fn lock(&mut self) -> io::Result<()> {
+        let timeout = if self.waits && !self.is_stuck { LOCK_TIMEOUT } else { Duration::ZERO };
+        let locked = file_lock::lock(&self.file, &self.path, timeout);
+        let is_held = |error: &io::Error| would_wait(error) && self.waits;
+        let locked = locked.map_err(|error| match is_held(&error) {
+            true => file_lock::still_locked(&self.path),
+            false => error,
+        });
+        if self.waits || locked.is_ok() {
+            let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+            self.is_stuck = locked.as_ref().is_err_and(is_late);
+        }
+        locked
     }
 
     fn write_locked(&mut self, entry: &Entry) -> io::Result<()> {
@@ -418,12 +406,12 @@ impl Open {
             let tail = tail(&self.file)?;
             (self.last, self.length) = (last_checksum(&tail), length);
             if is_torn(&tail) {
-                (&*self.file).write_all(b"\n")?;
+                (&**self.file).write_all(b"\n")?;
                 self.length += 1;
             }
         }
         let (line, crc) = line(SystemTime::now(), entry, self.last)?;
-        if let Err(error) = (&*self.file).write_all(line.as_bytes()) {
+        if let Err(error) = (&**self.file).write_all(line.as_bytes()) {
             // A part of the line may be there. If it cannot be removed, the next line begins after
             // it.
             drop(self.file.set_len(self.length));
@@ -449,11 +437,6 @@ fn note_failure(path: &Path, behind: &mut Vec<Entry>, error: &io::Error) {
             ..Entry::default()
         });
     }
-}
-
-/// Keeps other processes from writing. If a signal interrupts the wait, the wait starts again.
-fn lock(file: &File, how: FlockOperation) -> io::Result<()> {
-    Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, how))?)
 }
 
 /// Whether the last line has no end: a machine or a disk failed in the middle of it.
@@ -488,8 +471,7 @@ fn failed(path: &Path, error: &io::Error) -> AuthError {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use super::strangers::{SECONDS_EACH, STRANGERS};
     use super::*;
     use crate::scratch::Dir;
 
@@ -599,7 +581,8 @@ mod tests {
         let path = dir.0.join(AUDIT);
         let good = {
             let mut open = audit.open.lock().unwrap();
-            std::mem::replace(&mut open.file, Arc::new(File::open(&path).unwrap()))
+            let other = NotInherited::open(|| File::open(&path)).unwrap();
+            std::mem::replace(&mut open.file, Arc::new(other))
         };
         // Only the error of a change that was made says that it was made.
         for (intent, outcome, code) in [(first, OK, "TFY0210"), (second, "TFY0041", "TFY0179")] {
@@ -661,6 +644,90 @@ mod tests {
             writes.join().unwrap().unwrap();
         });
         assert_eq!(done(&text(&dir)), goods(&["submit"]));
+    }
+
+    #[test]
+    fn a_holder_that_never_unlocks_is_named_and_waited_for_once() {
+        let dir = Dir::new();
+        let audit = Audit::at(&dir.0).unwrap();
+        let mut holder = std::process::Command::new("flock")
+            .arg("--no-fork")
+            .arg(dir.0.join(AUDIT))
+            .args(["sleep", "60"])
+            .spawn()
+            .unwrap();
+        let is_locked = || File::open(dir.0.join(AUDIT)).unwrap().try_lock().is_err();
+        while !is_locked() {
+            std::thread::yield_now();
+        }
+        let begun = Instant::now();
+        let errors = [Audit::at(&dir.0).map(drop), audit.write(&entry("submit"))];
+        let waited = begun.elapsed();
+        let again = Instant::now();
+        assert_eq!(audit.begin(&entry("send")).unwrap_err().code(), "TFY0179");
+        let at_once = again.elapsed();
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        for error in errors {
+            let error = error.unwrap_err();
+            assert_eq!(error.code(), "TFY0179");
+            let name = format!("process {} (sleep) has had it locked", holder.id());
+            assert!(error.to_string().contains(&name), "{error}");
+        }
+        assert!(waited < LOCK_TIMEOUT * 3, "{waited:?}");
+        assert!(at_once < LOCK_TIMEOUT / 2, "a second wait: {at_once:?}");
+        // What was refused for want of the lock has a line, as other failures have.
+        audit.begin(&entry("cancel")).map(drop).unwrap();
+        assert_eq!(done(&text(&dir)), goods(&["audit_failed", "cancel"]));
+    }
+
+    /// Not a test: a process of the next one. It has the lock and a forked child that outlives it.
+    #[test]
+    fn forker() {
+        let Some(dir) = std::env::var_os("AUDIT_FORK") else { return };
+        let audit = Audit::at(Path::new(&dir)).unwrap();
+        let mut open = audit.open.lock().unwrap();
+        open.lock().unwrap();
+        // SAFETY: the child calls only functions that a forked child may.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above.
+            unsafe {
+                libc::sleep(60);
+                libc::_exit(0);
+            }
+        }
+        println!("\nforked {child}");
+        std::thread::sleep(Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_kill_inside_the_lock_leaves_no_lock_with_a_forked_child() {
+        use std::io::BufRead;
+        let dir = Dir::new();
+        Audit::at(&dir.0).unwrap().write(&entry("before")).unwrap();
+        let mut parent = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "audit::tests::forker", "--nocapture"])
+            .env("AUDIT_FORK", &dir.0)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = io::BufReader::new(parent.stdout.take().unwrap()).lines();
+        let child: libc::pid_t = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("forked ")?.parse().ok())
+            .unwrap();
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        let begun = Instant::now();
+        let written = Audit::at(&dir.0).and_then(|audit| audit.write(&entry("after")));
+        let waited = begun.elapsed();
+        // SAFETY: the child of the killed process lives until here.
+        let lived = unsafe { libc::kill(child, libc::SIGKILL) } == 0;
+        assert!(lived, "the child ended with its parent");
+        written.unwrap();
+        assert!(waited < Duration::from_secs(2), "{waited:?}");
+        assert_eq!(done(&text(&dir)), goods(&["before", "after"]));
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub mod auth;
 pub mod config;
 mod daemon;
 mod error;
+mod file_lock;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;

@@ -8,6 +8,7 @@ mod corpus;
 mod dashboard;
 mod errors;
 mod events;
+mod forked_children;
 mod full_disk;
 mod kit;
 mod limits;

@@ -6,6 +6,8 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::annotation::Annotation;
+use crate::attributes::AttributeChange;
 use crate::coroutine::BoxCoroutine;
 use crate::error::TaskError;
 use crate::handler::Handler;
@@ -110,6 +112,10 @@ pub enum SystemCall {
     Approve(Box<Asking>),
     /// Adds this amount to the run's cost.
     Charge(u64),
+    /// Changes the tags and attributes of the run.
+    SetAttributes(Vec<AttributeChange>),
+    /// Describes what the task does, for people.
+    Annotate(Box<Annotation>),
     /// A call that the kernel does not know and a handler answers.
     Custom(&'static str, Value),
 }
@@ -318,6 +324,8 @@ call_kinds! {
     Show "show" SystemCall::Show(_),
     Approve "approve" SystemCall::Approve(_),
     Charge "charge" SystemCall::Charge(_),
+    SetAttributes "set_attributes" SystemCall::SetAttributes(_),
+    Annotate "annotate" SystemCall::Annotate(_),
     Custom "custom" SystemCall::Custom(..),
 }
 
@@ -401,6 +409,8 @@ impl fmt::Display for SystemCall {
             SystemCall::CreateSemaphore(permits) => write!(f, "{tag}({permits})"),
             SystemCall::Show(shown) => write!(f, "{tag}({shown})"),
             SystemCall::Charge(cost) => write!(f, "{tag}({cost})"),
+            SystemCall::SetAttributes(changes) => write!(f, "{tag}({} changes)", changes.len()),
+            SystemCall::Annotate(annotation) => write!(f, "{tag}({})", annotation.kind.name()),
             SystemCall::Effect(work) => write!(f, "{tag}({})", work.name),
             SystemCall::Approve(asking) => write!(f, "{tag}({})", asking.about),
             SystemCall::Custom(name, request) => write!(f, "{tag}({name}, {request:?})"),

@@ -4,10 +4,12 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::attributes::Attributes;
 use crate::handler::Handler;
 use crate::policy::Policy;
 use crate::record::Recording;
 use crate::store::Env;
+use crate::time::Time;
 
 /// The settings of a run. All have defaults.
 pub struct RunConfig {
@@ -21,6 +23,10 @@ pub struct RunConfig {
     pub policy: Option<Box<dyn Policy>>,
     /// The limits of the run.
     pub limits: Limits,
+    /// When the run fails if it has not ended.
+    pub deadline: Option<Deadline>,
+    /// The tags and attributes that the run begins with.
+    pub attributes: Attributes,
     /// How long the cleanup of a cancelled task may take; `None`: without limit.
     pub cancel_grace: Option<Duration>,
     /// The environment that all tasks share.
@@ -37,6 +43,15 @@ pub struct RunConfig {
     pub seed: u64,
     /// The line that started the run.
     pub started_at: &'static Location<'static>,
+}
+
+/// The deadline of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// The moment, on the run's clock.
+    pub at: Time,
+    /// The same as people read it.
+    pub shown: Rc<str>,
 }
 
 /// How a run interacts with the outside world.
@@ -124,6 +139,8 @@ impl Default for RunConfig {
             rules: Rules::default(),
             policy: None,
             limits: Limits::default(),
+            deadline: None,
+            attributes: Attributes::default(),
             cancel_grace: None,
             env: Env::default(),
             handlers: Vec::new(),

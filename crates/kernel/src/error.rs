@@ -259,6 +259,8 @@ kinds! {
     OtherLoop = "TFY0222", "await the call on that loop, or use another directory";
     /// A blocking call was made inside a running event loop.
     RunningLoop = "TFY0223", "write `await tiffany.arun(...)` instead";
+    /// An asynchronous runtime was used before it was opened.
+    NotStarted = "TFY0226", "use it inside `async with runtime:`, which a web service does in its lifespan";
     /// The log of a run follows rules that this version does not know.
     UnknownRules = "TFY0230", "open the directory with the version that started the run, or a newer one";
     /// A person or a limit holds the run.
@@ -275,6 +277,14 @@ kinds! {
     MayBeNeeded = "TFY0254", "restore the file of the run that can't be read from a copy, or remove that run with `tiffany rm --damaged`; then do it again";
     /// A run that isn't damaged was to be removed as a damaged one.
     NotDamaged = "TFY0256", "end it with `tiffany cancel` and remove it with `tiffany rm`";
+    /// A tag or an attribute is not allowed, or there are too many.
+    BadAttribute = "TFY0270", "correct it; the chapter \"Tags, attributes and deadlines\" has the types and limits";
+    /// The run had not ended at its deadline.
+    DeadlinePassed = "TFY0271", "start it again under another id with a later deadline, or let it do less";
+    /// A value has a name that is reserved in the log.
+    ReservedName = "TFY0272", "give that member another name, or put the value into a list or under another name";
+    /// A deadline is past, or not a deadline.
+    BadDeadline = "TFY0273", "give a moment in the future, or how long the run may take";
 }
 
 /// The line where an error was raised in another language, with its traceback. It is recorded with

@@ -13,6 +13,8 @@
 //!
 //! Programs use the crate `tiffany`, which has the hosts and the API.
 
+mod annotation;
+mod attributes;
 mod call;
 mod calls;
 mod census;
@@ -45,12 +47,14 @@ mod timer;
 mod value;
 mod waiters;
 
+pub use annotation::{Annotation, AnnotationKind, RecordedCall};
+pub use attributes::{AttributeChange, AttributeValue, Attributes};
 pub use call::{
     Asking, CallKind, Claim, EffectWork, GatherMode, Handlers, Message, Permits, Reply,
     SpawnOptions, SystemCall,
 };
 pub use census::Census;
-pub use config::{End, Events, Limits, Mode, Rules, RunConfig};
+pub use config::{Deadline, End, Events, Limits, Mode, Rules, RunConfig};
 pub use coroutine::{BoxCoroutine, Coroutine, Port, Release, Step, Unwind};
 pub use deadlock::{DeadlockError, Waiting};
 pub use ending::forced_end;

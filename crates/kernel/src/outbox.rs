@@ -87,6 +87,8 @@ pub enum Completion {
     CutShort(Tid),
     /// The run's time limit was reached, according to the log.
     OverTime,
+    /// The run's deadline passed, according to the log.
+    PastDeadline,
     /// A message was sent to the run, under this name.
     Message(Rc<str>, Value),
     /// An external promise was settled.

@@ -7,10 +7,11 @@ use std::rc::Rc;
 
 use slab::Slab;
 
+use crate::attributes::Attributes;
 use crate::calls::channel::Channel;
 use crate::calls::group::Group;
 use crate::calls::semaphore::Semaphore;
-use crate::config::Limits;
+use crate::config::{Deadline, Limits};
 use crate::error::TaskError;
 use crate::id::{ObjectRef, Tid, Uuid};
 use crate::run::{Counts, Extra};
@@ -40,6 +41,11 @@ pub(crate) struct Tables {
     pub(crate) reported_cycles: BTreeSet<Vec<Tid>>,
     /// Failures that were not delivered to any task.
     pub(crate) unobserved: Vec<TaskError>,
+    pub(crate) attributes: Option<Rc<Attributes>>,
+    /// The deadline, until it has passed.
+    pub(crate) deadline: Option<Deadline>,
+    /// Whether the run failed because its deadline passed.
+    pub(crate) is_past_deadline: bool,
 }
 
 impl Tables {
@@ -60,6 +66,9 @@ impl Tables {
         reseeds: VecDeque::new(),
         reported_cycles: BTreeSet::new(),
         unobserved: Vec::new(),
+        attributes: None,
+        deadline: None,
+        is_past_deadline: false,
     };
 }
 

@@ -3,6 +3,8 @@
 
 use std::rc::Rc;
 
+use crate::annotation::Annotation;
+use crate::attributes::Attributes;
 use crate::call::{Asking, CallKind, Reply, SystemCall};
 use crate::calls::Answer;
 use crate::error::{Site, TaskError};
@@ -52,12 +54,21 @@ pub enum RecordKind {
     CutShort,
     /// The run exceeded its time limit.
     OverTime,
+    /// The run's deadline passed.
+    PastDeadline,
     /// The task returned; with the value if it is the root.
     Completed(Option<Value>),
     /// The task ended with an error.
     Failed(TaskError),
     /// The task was cancelled; with the error if it is the root.
     Cancelled(Option<TaskError>),
+}
+
+impl RecordKind {
+    /// Whether it is the end of a task.
+    pub fn is_end(&self) -> bool {
+        matches!(self, RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_))
+    }
 }
 
 /// The record of a call.
@@ -108,6 +119,10 @@ pub enum About {
     Uuid(Uuid),
     /// Data that the host needs again, as JSON.
     Json(Rc<str>),
+    /// All tags and attributes that the run has after the call.
+    Attributes(Rc<Attributes>),
+    /// An annotation.
+    Annotation(Rc<Annotation>),
     /// A question to a person.
     Question {
         /// The question and its choices, as JSON.
@@ -141,6 +156,12 @@ impl CallKind {
                 | Custom
         )
     }
+
+    /// Whether the record of such a call is kept whatever else is recorded. A replay doesn't
+    /// compare these calls.
+    pub fn is_note(self) -> bool {
+        matches!(self, CallKind::SetAttributes | CallKind::Annotate)
+    }
 }
 
 impl Run {
@@ -149,7 +170,7 @@ impl Run {
     pub(crate) fn records(&self, kind: CallKind) -> bool {
         match self.recording {
             Recording::Off => false,
-            Recording::Outward => kind.is_outward(),
+            Recording::Outward => kind.is_outward() || kind.is_note(),
             // There may be millions of them, and nothing depends on them.
             Recording::Every => kind != CallKind::Show,
         }
@@ -177,6 +198,10 @@ impl Run {
             Answer::Now(Reply::Time(time)) => call.about = About::Time(*time),
             Answer::Now(Reply::Number(number)) => call.about = About::Number(*number),
             Answer::Now(Reply::Error(error)) => call.error = Some(error.code()),
+            Answer::Now(Reply::Unit) if call.kind == CallKind::SetAttributes => {
+                let whole = self.rare.attributes.clone();
+                call.about = whole.map_or(About::Nothing, About::Attributes);
+            }
             _ => {}
         }
         self.record(slot, |_| RecordKind::Called(call));
@@ -223,6 +248,7 @@ impl About {
                 About::Question { about: Rc::clone(about), payload: payload.clone(), until }
             }
             SystemCall::ContinueAs(input) => About::Json(Rc::clone(input)),
+            SystemCall::Annotate(annotation) => About::Annotation(Rc::new((**annotation).clone())),
             SystemCall::Charge(cost) => About::Number(*cost),
             _ => About::Nothing,
         }

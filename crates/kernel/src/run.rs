@@ -206,6 +206,13 @@ impl Run {
         if let Some(deadline) = config.limits.max_time.and_then(|limit| now.checked_add(limit)) {
             run.timers.arm(deadline, Due::Limit);
         }
+        if let Some(deadline) = config.deadline {
+            run.timers.arm(deadline.at, Due::Deadline);
+            run.rare.deadline = Some(deadline);
+        }
+        if !config.attributes.is_empty() {
+            run.rare.attributes = Some(config.attributes.into());
+        }
         run
     }
 

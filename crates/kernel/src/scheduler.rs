@@ -109,6 +109,7 @@ impl Run {
                 Due::Answer { task, call } => self.unanswered(task, call),
                 Due::Grace { task, tid } => self.end_grace(task, Tid(tid)),
                 Due::Limit => self.over_time(),
+                Due::Deadline => self.past_deadline(),
             }
         }
     }
@@ -124,6 +125,7 @@ impl Run {
                 }
             }
             Completion::OverTime => self.over_time(),
+            Completion::PastDeadline => self.pass_deadline(),
             Completion::Message(name, value) => self.deliver(&name, value),
             Completion::Decided(call, answer) => self.decided(call, answer),
             Completion::Settle(uuid, result) => self.settle_external(uuid, result),

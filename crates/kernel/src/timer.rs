@@ -44,6 +44,8 @@ pub(crate) enum Due {
     Grace { task: u32, tid: u64 },
     /// The end of the run's time limit.
     Limit,
+    /// The run's deadline.
+    Deadline,
 }
 
 impl Timers {

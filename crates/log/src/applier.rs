@@ -107,6 +107,8 @@ struct Share {
     generation: u32,
     offset: u64,
     removed: bool,
+    /// Whether it is the compacted generation of a run whose file has the finished one.
+    compacts: bool,
 }
 
 /// Lines, with the index of the share that they belong to.
@@ -137,7 +139,9 @@ impl Applier {
                 lines = rest;
                 let (run, generation, offset) = (part.run, part.generation, *offset);
                 let mut entry = self.entry(run);
-                if entry.state == RunState::Finished {
+                let is_finished = entry.state == RunState::Finished;
+                let compacts = is_finished && !newest.contains_key(&run);
+                if is_finished {
                     // Only a compacted generation can follow the end of a finished run.
                     self.leaves_blobs |= newest.contains_key(&run);
                     self.note_unerased(run, &self.places.run_file(run));
@@ -148,7 +152,8 @@ impl Applier {
                 let known = newest.get(&run).filter(|at| shares[**at].generation == generation);
                 let share = *known.unwrap_or(&shares.len());
                 if share == shares.len() {
-                    shares.push(Share { run, generation, offset, removed: false });
+                    let removed = false;
+                    shares.push(Share { run, generation, offset, removed, compacts });
                     newest.insert(run, share);
                 }
                 pieces.push((share, content));
@@ -161,7 +166,8 @@ impl Applier {
                 self.touch(*run, entry);
                 let share = *newest.entry(*run).or_insert(shares.len());
                 if share == shares.len() {
-                    shares.push(Share { run: *run, generation: 0, offset: 0, removed: true });
+                    let (run, removed, compacts) = (*run, true, false);
+                    shares.push(Share { run, generation: 0, offset: 0, removed, compacts });
                 }
                 shares[share].removed = true;
             }
@@ -214,9 +220,8 @@ impl Applier {
             if at == 0 {
                 self.touched.run_names = true;
                 let begun = begin_run_file(&*self.disk, &path, share.generation, lines);
-                let is_over = self.entry(run).state == RunState::Finished;
                 let file = match begun {
-                    Err(LogError::Full { .. }) if share.generation > 1 && is_over => {
+                    Err(LogError::Full { .. }) if share.compacts => {
                         self.overwrite(run, &path, lines)?
                     }
                     begun => begun?,

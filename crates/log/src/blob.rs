@@ -40,6 +40,11 @@ impl BlobHash {
         Some(BlobHash(hash))
     }
 
+    pub(crate) fn first_bytes(self) -> u64 {
+        let (first, _) = self.0.split_first_chunk().expect("it has 32 bytes");
+        u64::from_le_bytes(*first)
+    }
+
     pub(crate) fn push_to(&self, out: &mut Vec<u8>) {
         push_hex(out, &self.0);
     }

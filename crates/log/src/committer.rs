@@ -144,7 +144,8 @@ impl Committer {
 }
 
 impl RunEntry {
-    pub(crate) fn unborn(run: Uuid) -> RunEntry {
+    /// A run of which nothing is written yet.
+    pub fn unborn(run: Uuid) -> RunEntry {
         let crc = super::line::seed(run, 1);
         RunEntry { state: RunState::Live, generation: 1, len: 0, seq: 0, crc }
     }

@@ -18,10 +18,13 @@ pub(crate) const THIS_PROCESS: &str = "another runtime of this process";
 fn instead_of(owner: &str) -> &'static str {
     match owner == THIS_PROCESS {
         true => {
-            "use that runtime: other threads reach its runs with its handle, and coroutines of its event loop share it \
-             with `tiffany.arun`; or use another directory"
+            "use that runtime: other threads reach its runs with its handle, and coroutines of its event loop share an \
+             `AsyncRuntime`, or await `tiffany.arun`; or use another directory"
         }
-        false => "stop that process, or use another directory",
+        false => {
+            "reach its runs as a client, with the command line or in Python with `tiffany.connect`; or stop that process, \
+             or use another directory"
+        }
     }
 }
 

@@ -7,13 +7,20 @@ use tiffany_kernel::{Tid, Uuid};
 
 use super::batch::Batch;
 use super::blob::BlobHash;
+use super::blob_total::BlobTotal;
 use super::json::{
     hex32, is_plain, push_base64, push_i64, push_on_one_line, push_string, push_u64,
 };
 use super::stamp::Stamp;
 
-/// The version of the line format, `v`.
-pub const LINE_VERSION: u64 = 1;
+/// The highest version of the line format, `v`, that this program knows. A line has the lowest version whose programs
+/// understand it: 1, unless an older program must not pass over it.
+pub const LINE_VERSION: u64 = 2;
+
+/// The first version, which most lines have.
+const FIRST_VERSION: u64 = 1;
+/// Where a line has its version: after `{"v":`.
+const VERSION_AT: usize = 5;
 
 /// The length of the end of a line: `,"crc":"xxxxxxxx"}` and the line break.
 pub(crate) const LINE_END: usize = 19;
@@ -78,6 +85,8 @@ record_types! {
     RunHeld,
     /// The run was released, and continues.
     RunReleased,
+    /// The run has other tags and attributes.
+    Attributes,
     /// The process shut down cleanly.
     ShutdownMarker,
     /// All lines before this one are from another run; from here on, the run is a fork of it.
@@ -91,19 +100,19 @@ record_types! {
     Compacted,
     /// The last line of a fixture: the log of a run that was captured for a test ends here.
     Captured,
-    /// Reserved for agents (ADR-0006).
+    /// An agent was given an instruction (ADR-0006).
     InstructionStart,
-    /// Reserved for agents (ADR-0006).
+    /// An agent made or revised its plan (ADR-0006).
     LLMPlan,
-    /// Reserved for agents (ADR-0006).
+    /// A step of an agent's plan begins (ADR-0006).
     StepStart,
-    /// Reserved for agents (ADR-0006).
+    /// A tool of an agent has ended (ADR-0006).
     ToolResult,
-    /// Reserved for agents (ADR-0006).
+    /// An agent is about to change files (ADR-0006).
     PatchPreview,
-    /// Reserved for agents (ADR-0006).
+    /// An agent has changed files (ADR-0006).
     Commit,
-    /// Reserved for agents (ADR-0006).
+    /// An agent is done with its instruction (ADR-0006).
     TaskComplete,
 }
 
@@ -121,6 +130,8 @@ pub struct Chain {
     crc: u32,
     /// The number of bytes of its lines, as far as known.
     bytes: u64,
+    /// The blobs that its lines refer to, as far as that is known.
+    blobs: Option<Box<BlobTotal>>,
 }
 
 /// Two chains are equal if they end at the same line, whatever is known of their length.
@@ -151,13 +162,21 @@ impl Chain {
         piece[..BEFORE.len()].copy_from_slice(BEFORE);
         piece[BEFORE.len()..BEFORE.len() + 36].copy_from_slice(text.as_bytes());
         piece[BEFORE.len() + 36..].copy_from_slice(AFTER);
-        Chain { run, piece, generation, seq, crc, bytes: 0 }
+        Chain { run, piece, generation, seq, crc, bytes: 0, blobs: None }
     }
 
     /// Returns the beginning of the run's next generation, which replaces this one.
     pub fn next_generation(&self) -> Chain {
         let generation = self.generation + 1;
-        Chain { generation, seq: 0, crc: seed(self.run, generation), ..self.clone() }
+        Chain {
+            generation,
+            seq: 0,
+            crc: seed(self.run, generation),
+            piece: self.piece,
+            bytes: 0,
+            blobs: None,
+            run: self.run,
+        }
     }
 
     /// Returns the UUID of the run.
@@ -192,6 +211,18 @@ impl Chain {
     /// Returns the number of bytes of its lines, as far as known.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Returns a chain whose lines refer to these blobs.
+    #[must_use]
+    pub fn with_blobs(self, blobs: BlobTotal) -> Chain {
+        let blobs = (blobs.bytes() > 0).then(|| Box::new(blobs));
+        Chain { blobs, ..self }
+    }
+
+    /// Returns the bytes of the blobs that its lines refer to, as far as that is known.
+    pub fn blob_bytes(&self) -> u64 {
+        self.blobs.as_ref().map_or(0, |blobs| blobs.bytes())
     }
 
     pub(crate) fn went_on(&mut self, seq: u64, crc: u32) {
@@ -248,6 +279,16 @@ impl<'a> Line<'a> {
         }
         let fields = batch.lines.len();
         Line { batch, chain, start, fields }
+    }
+
+    /// Gives the line a version: programs that don't know it refuse the line.
+    pub fn of_version(self, version: u64) -> Line<'a> {
+        assert!(
+            (FIRST_VERSION..=LINE_VERSION).contains(&version),
+            "nobody reads version {version}"
+        );
+        self.batch.lines[self.start + VERSION_AT] = b'0' + version as u8;
+        self
     }
 
     #[inline]
@@ -455,6 +496,7 @@ impl<'a> Line<'a> {
     }
 
     fn blob_name(&mut self, field: &str, hash: BlobHash, len: usize, form: &str) {
+        self.chain.blobs.get_or_insert_default().add(hash, len as u64);
         let out = self.name(field);
         out.extend_from_slice(b"{\"$blob\":\"");
         hash.push_to(out);

@@ -22,6 +22,10 @@ pub enum LockTerm {
     /// The lock is not taken, because another process holds it and keeps writing. Lines that it
     /// writes after the end that was read are left out, so that all runs are seen at one moment.
     NotTaken,
+    /// The lock is not taken, because another process holds it. Lines that it writes after the end
+    /// that was read are included, but no file is read as a whole for them: a run that has finished
+    /// meanwhile may still be shown as live.
+    Observed,
 }
 
 /// Returns the note of this process: `{"pid":1,"host":"a","started":"…"}`, and `"brief":true` if it
@@ -67,15 +71,27 @@ pub(crate) fn describe(note: &str, lock: &Path) -> String {
     if !noted.is_here() {
         return noted.to_string();
     }
-    let lockers = lockers(lock);
+    let mut lockers = lockers(lock);
+    lockers.retain(|locker| locker.pid != std::process::id());
     let is_first = |locker: &&Locker| locker.pid == noted.pid || locker.pid == locker.taken_by;
     match lockers.iter().find(is_first).or(lockers.first()) {
         Some(locker) if locker.pid == noted.pid => noted.to_string(),
         Some(locker) => locker.to_string(),
         None if process_exists(noted.pid) => noted.to_string(),
-        None => {
-            format!("a process that this user cannot see (`fuser {}` finds it)", lock.display())
-        }
+        None => unseen(lock),
+    }
+}
+
+fn unseen(path: &Path) -> String {
+    format!("a process that this user cannot see (`fuser {}` finds it)", path.display())
+}
+
+/// Describes the process that has a file locked with `flock`, such as `process 4711 (python3)`.
+pub fn file_holder(path: &Path) -> String {
+    match lockers(path).first() {
+        Some(locker) if locker.pid == std::process::id() => THIS_PROCESS.to_owned(),
+        Some(locker) => locker.to_string(),
+        None => unseen(path),
     }
 }
 
@@ -106,7 +122,7 @@ impl std::fmt::Display for Locker {
     }
 }
 
-/// Returns the other processes that have locked a file, as far as this user can see them.
+/// Returns the processes that have locked a file, as far as this user can see them.
 fn lockers(path: &Path) -> Vec<Locker> {
     let (Ok(file), Ok(all)) = (std::fs::metadata(path), std::fs::read_dir("/proc")) else {
         return Vec::new();
@@ -123,7 +139,7 @@ fn lockers(path: &Path) -> Vec<Locker> {
             let about = process.path().join("fdinfo").join(open.file_name());
             locked_by(&std::fs::read_to_string(about).ok()?)
         });
-        let taken_by = taken_by.filter(|_| pid != std::process::id())?;
+        let taken_by = taken_by?;
         let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
         let name = name.trim().chars().filter(|c| !c.is_control()).collect();
         Some(Locker { pid, name, taken_by })

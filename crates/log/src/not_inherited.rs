@@ -91,6 +91,11 @@ impl<T: AsRawFd> NotInherited<T> {
         NotInherited { fd, inner: ManuallyDrop::new(inner) }
     }
 
+    /// Returns a mutable reference to what is open. It must stay the same descriptor.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+
     /// Returns whether this process opened it. In a forked child, which has `/dev/null` instead,
     /// this is false.
     pub fn is_ours(&self) -> bool {
@@ -103,6 +108,12 @@ impl<T: AsRawFd> Deref for NotInherited<T> {
 
     fn deref(&self) -> &T {
         &self.inner
+    }
+}
+
+impl<T: AsRawFd + std::fmt::Debug> std::fmt::Debug for NotInherited<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("NotInherited").field(&*self.inner).finish()
     }
 }
 

@@ -13,6 +13,8 @@ use super::stamp::Stamp;
 /// One line that was checked.
 #[derive(Clone, Copy, Debug)]
 pub struct LogLine<'a> {
+    /// The version of its form.
+    pub version: u64,
     /// Its sequence number.
     pub seq: u64,
     /// Its timestamp, as text.
@@ -31,7 +33,14 @@ pub struct LogLine<'a> {
 impl<'a> LogLine<'a> {
     /// Parses a line that was checked before, given with its line break.
     pub fn of_checked(line: &'a str) -> Option<LogLine<'a>> {
-        Parts::split(line.as_bytes()).ok()?.record(0)
+        let parts = Parts::split(line.as_bytes()).ok()?;
+        (parts.version <= LINE_VERSION).then(|| parts.record(0))?
+    }
+
+    /// The version of a line, if it is newer than this program.
+    pub fn newer(line: &str) -> Option<u64> {
+        let (version, rest) = number(line.as_bytes().strip_prefix(b"{\"v\":")?)?;
+        (version > LINE_VERSION && rest.starts_with(b",\"seq\":")).then_some(version)
     }
 
     /// Returns its type, if this version knows it.
@@ -227,10 +236,14 @@ impl Checker {
         if parts.seq != expected {
             return Err(self.broken(Flaw::Order(parts.seq)));
         }
-        if let Some((chain, flaw)) = first {
-            if let Some(flaw) = flaw {
-                return Err(self.broken(flaw));
-            }
+        if let Some((_, Some(flaw))) = first {
+            return Err(self.broken(flaw));
+        }
+        // Only now it is known that the number is not a damaged one.
+        if parts.version > LINE_VERSION {
+            return Err(self.broken(Flaw::Newer(parts.version)));
+        }
+        if let Some((chain, _)) = first {
             self.chain = Some(chain);
         }
         let record = parts.record(self.offset).ok_or_else(|| self.broken(Flaw::Form))?;
@@ -263,6 +276,7 @@ impl Checker {
 /// The parts of a line, none of which has been verified yet.
 struct Parts<'a> {
     line: &'a [u8],
+    version: u64,
     body: &'a [u8],
     seq: u64,
     ts: &'a [u8],
@@ -278,9 +292,6 @@ impl<'a> Parts<'a> {
     fn split(line: &'a [u8]) -> Result<Parts<'a>, Flaw> {
         let Some(rest) = line.strip_prefix(b"{\"v\":") else { return Err(Flaw::Form) };
         let (version, rest) = number(rest).ok_or(Flaw::Form)?;
-        if version > LINE_VERSION {
-            return Err(Flaw::Newer(version));
-        }
         if version < 1 || line.len() <= LINE_END {
             return Err(Flaw::Form);
         }
@@ -292,7 +303,8 @@ impl<'a> Parts<'a> {
             .ok_or(Flaw::Form)?;
         // The part of the body after the version, without the end of the line.
         let rest = &body[(line.len() - rest.len()).min(body.len())..];
-        Parts::split_head(line, body, rest, crc).ok_or(Flaw::Form)
+        let parts = Parts::split_head(line, body, rest, crc).ok_or(Flaw::Form)?;
+        Ok(Parts { version, ..parts })
     }
 
     #[inline]
@@ -305,7 +317,7 @@ impl<'a> Parts<'a> {
         let rest = rest.strip_prefix(b"\",\"task_id\":\"")?;
         let (run, rest) = rest.split_at_checked(36)?;
         let (tid, rest) = number(rest.strip_prefix(b"\",\"tid\":")?)?;
-        Some(Parts { line, body, seq, ts, kind, run, tid, rest, crc })
+        Some(Parts { line, version: 0, body, seq, ts, kind, run, tid, rest, crc })
     }
 
     /// Returns the generation, which the first line of a file has.
@@ -329,6 +341,7 @@ impl<'a> Parts<'a> {
             json.get(from..from + part.len())
         };
         Some(LogLine {
+            version: self.version,
             seq: self.seq,
             ts: text(self.ts)?,
             kind: text(self.kind)?,
@@ -345,7 +358,7 @@ impl<'a> Parts<'a> {
 pub(crate) struct Head {
     /// The generation of the file.
     pub(crate) generation: u32,
-    /// Whether the line passes all checks.
+    /// Whether the line is what was written, by whatever version.
     pub(crate) is_good: bool,
 }
 
@@ -353,7 +366,11 @@ impl Head {
     /// Parses the first line of a run's file; `None` if it is not a first line.
     pub(crate) fn read(line: &[u8], run: Uuid) -> Option<Head> {
         let generation = Parts::split(line).ok()?.generation()?;
-        let is_good = Checker::new(Some(run)).check(line).is_ok();
+        let checked = Checker::new(Some(run)).check(line);
+        let is_good = match checked {
+            Ok(_) => true,
+            Err(broken) => matches!(broken.flaw, Flaw::Newer(_)),
+        };
         Some(Head { generation, is_good })
     }
 

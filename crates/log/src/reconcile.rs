@@ -68,13 +68,20 @@ impl Applier {
             return self.keep_newer(&found, plan.entry.state, recovery);
         }
         let (content, bad) = gather(segments, plan, &tail)?;
-        let is_replaced = has_all && (is_newer || plan.replaces(head));
-        // What is left of a finished run may have been written over its old file, which is longer.
-        let is_whole =
-            has_all && plan.entry.generation > 1 && plan.entry.state == RunState::Finished;
+        let is_leftover = has_all && plan.is_leftover(&tail, &content);
+        let replaces = has_all && (is_newer || plan.replaces(head));
+        // If the first line is damaged, the generation of the file is unknown.
+        let is_unknown = replaces && !head.is_some_and(|head| head.is_good) && !is_leftover;
+        let is_unexplained = is_unknown && !plan.explains(segments, &tail, &content)?;
+        let is_replaced = replaces && !is_unexplained;
         let refusal = match self.misfit(run, plan, (file.as_deref(), head), bad)? {
-            None if !is_replaced && !is_whole && !tail.starts_with(&content) => {
-                plan.conflict(run, &tail, &content)
+            None if is_unexplained => {
+                Some(missing_from(run, &path, file.as_deref(), tail.len() as u64)?)
+            }
+            None if !is_replaced && !tail.starts_with(&content) => {
+                // Behind what was written over it, the old file still has its own lines.
+                let len = if is_leftover { good_bytes(&tail, run) } else { tail.len() };
+                plan.conflict(run, &tail[..len], &content)
             }
             other => other,
         };
@@ -100,7 +107,7 @@ impl Applier {
         self.handles.put(run, Arc::clone(&file));
         let found = Compared { run, path: &path, file: &*file };
         match tail.get(content.len()..).unwrap_or_default() {
-            beyond if is_whole => self.cut(&found, plan.entry.len, beyond.len(), recovery),
+            beyond if is_leftover => self.cut(&found, plan.entry.len, beyond.len(), recovery),
             beyond => self.look_beyond(&found, beyond, recovery),
         }
     }
@@ -239,6 +246,10 @@ impl Applier {
         if self.term == LockTerm::NotTaken {
             return Ok(());
         }
+        if self.term == LockTerm::Observed {
+            let beyond = read_from(file, entry.len).doing("read", path)?;
+            return self.look_beyond(found, &beyond, recovery);
+        }
         let bytes = read_from(file, 0).doing("read", path)?;
         let (known, beyond) = bytes.split_at((entry.len as usize).min(bytes.len()));
         let mut reader = Reader::new(known, Some(run));
@@ -278,7 +289,7 @@ impl Applier {
 
     /// Returns the state of a run whose file has more lines than the commit log.
     fn state_after(&self, found: &Compared<'_>, entry: RunEntry) -> Result<RunState, LogError> {
-        if entry.state != RunState::Live {
+        if entry.state != RunState::Live || self.term == LockTerm::Observed {
             return Ok(entry.state);
         }
         let bytes = read_from(found.file, 0).doing("read", found.path)?;
@@ -315,7 +326,12 @@ impl Applier {
             return Ok(());
         }
         let bytes = read_from(file, 0).doing("read", path)?;
-        let entry = self.entry_of(run, state, &bytes).expect("its first line is good");
+        let Some(entry) = self.entry_of(run, state, &bytes) else {
+            // A newer program began that generation.
+            let error = missing_from(run, path, Some(file), bytes.len() as u64)?;
+            self.refuse(run, error, recovery);
+            return Ok(());
+        };
         recovery.rescued.push((run, entry.seq));
         self.settle(found, entry, &bytes[entry.len as usize..], recovery)
     }
@@ -410,12 +426,51 @@ impl Applier {
 }
 
 impl Plan {
-    /// Whether the file is of an earlier generation than the one that begins here, however a crash left it.
+    /// Whether the file is of an earlier generation than the one that begins here, or may be.
     fn replaces(&self, head: Option<Head>) -> bool {
         match head {
             Some(head) if head.is_good => head.generation < self.entry.generation,
             _ => self.begins_generation(),
         }
+    }
+
+    /// Whether the file is that of a finished run over which its compacted generation was being
+    /// written, see [`Applier::overwrite`]. Such a file still has its old end, or was cut already.
+    fn is_leftover(&self, tail: &[u8], content: &[u8]) -> bool {
+        let old = &self.replaced;
+        let ends_alike = || tail.ends_with(format!(",\"crc\":\"{:08x}\"}}\n", old.crc).as_bytes());
+        old.state == RunState::Finished
+            && old.generation < self.entry.generation
+            && ((tail.len() as u64 == old.len && ends_alike()) || tail.len() == content.len())
+    }
+
+    /// Whether the commit log has each line of a file whose first line is damaged. Then a crash
+    /// damaged the file, and nothing is lost if it is replaced. Pages that were never written are
+    /// zeros.
+    fn explains(
+        &self,
+        segments: &[Segment],
+        tail: &[u8],
+        content: &[u8],
+    ) -> Result<bool, LogError> {
+        if !has_lines(tail) {
+            return Ok(true);
+        }
+        let mut known = self.read_earlier(segments)?;
+        known.push((0, content.to_vec()));
+        let is_known = |(at, byte): (usize, &u8)| {
+            let has = |(from, bytes): &(usize, Vec<u8>)| {
+                at.checked_sub(*from).and_then(|at| bytes.get(at)) == Some(byte)
+            };
+            *byte == 0 || known.iter().any(has)
+        };
+        let mut lines = tail.split_inclusive(|byte| *byte == b'\n');
+        let mut from = 0;
+        Ok(lines.all(|line| {
+            let at = from;
+            from += line.len();
+            !has_lines(line) || line.iter().enumerate().all(|(to, byte)| is_known((at + to, byte)))
+        }))
     }
 
     /// Why the file and the commit log cannot both be of this run, if that is so: the file has lines that follow each
@@ -426,6 +481,13 @@ impl Plan {
         let record = self.first_seq() + before as u64;
         Some(LogError::Mismatch { run, record, offset: self.start() + at as u64 })
     }
+}
+
+/// Returns the length of the lines that follow each other from the first line on.
+fn good_bytes(bytes: &[u8], run: Uuid) -> usize {
+    let mut reader = Reader::new(bytes, Some(run));
+    while let Some(Ok(_)) = reader.next() {}
+    reader.checker().offset() as usize
 }
 
 pub(super) fn open_if_there(

@@ -141,6 +141,10 @@ pub(super) struct Plan {
     base: RunEntry,
     pub(super) entry: RunEntry,
     pieces: Vec<Piece>,
+    /// The pieces of earlier generations.
+    earlier: Vec<Piece>,
+    /// The state of the run before the generation that begins here.
+    pub(super) replaced: RunEntry,
 }
 
 impl Plan {
@@ -167,6 +171,19 @@ impl Plan {
     pub(super) fn starts_elsewhere(&self) -> bool {
         let start = self.start();
         start > 0 && (self.base.generation != self.entry.generation || self.base.len != start)
+    }
+
+    /// Reads the lines of earlier generations, with their offsets in their files. Damaged lines are
+    /// included.
+    pub(super) fn read_earlier(
+        &self,
+        segments: &[Segment],
+    ) -> Result<Vec<(usize, Vec<u8>)>, LogError> {
+        let read = |piece: &Piece| {
+            let lines = read_part(&segments[piece.segment], piece.at, piece.part.len)?;
+            Ok((piece.offset as usize, lines))
+        };
+        self.earlier.iter().map(read).collect()
     }
 
     pub(super) fn crc_before(&self) -> u32 {
@@ -412,7 +429,8 @@ impl Applier {
                     }
                     let plan = plans.entry(*run).or_insert_with(|| self.plan_for(*run));
                     if *offset == 0 {
-                        plan.pieces.clear();
+                        plan.replaced = plan.entry;
+                        plan.earlier.append(&mut plan.pieces);
                     }
                     if plan.entry.state == RunState::Finished {
                         self.note_unread_unerased(*run);
@@ -446,7 +464,8 @@ impl Applier {
     fn plan_for(&self, run: Uuid) -> Plan {
         let known = self.runs.get(&run).map(|known| known.entry);
         let entry = known.unwrap_or_else(|| RunEntry::unborn(run));
-        Plan { base: entry, entry, pieces: Vec::new() }
+        let (pieces, earlier) = (Vec::new(), Vec::new());
+        Plan { base: entry, entry, pieces, earlier, replaced: RunEntry::unborn(run) }
     }
 
     fn mend_blob(

@@ -232,14 +232,19 @@ impl LogThread {
     }
 
     /// Waits until the run files have everything that was submitted so far. Readers of files that
-    /// are being written need this.
-    pub fn catch_up(&self) {
+    /// are being written need this. If the log has failed, returns an error: then the files may
+    /// lack lines, and what was submitted may not be durable.
+    pub fn catch_up(&self) -> Result<(), LogError> {
         let mut queue = self.shared.queue.lock();
         queue.reading = true;
         queue.read_up_to = queue.last;
         self.shared.for_log.notify_one();
         while queue.reading && queue.failed.is_none() {
             self.shared.for_reader.wait(&mut queue);
+        }
+        match &queue.failed {
+            Some(first) if queue.reading => Err(LogError::Poisoned(Arc::clone(first))),
+            _ => Ok(()),
         }
     }
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tiffany_kernel::Uuid;
 
@@ -27,6 +27,9 @@ use super::writer::Writer;
 /// How often a log that changes meanwhile is read again.
 const TRIES: usize = 40;
 const PAUSE: Duration = Duration::from_millis(10);
+/// After this time a view is returned although the log changed while it was read: some runs may be
+/// shown as they were a moment earlier.
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// The contents of a log at one moment.
 ///
@@ -70,7 +73,7 @@ pub struct View {
 impl View {
     /// Opens a view of the log in a directory, which must exist.
     pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
-        View::open_with(disk, root, Scope::All, |_| LockTerm::Lasting)
+        View::open_with(disk, root, Scope::All, beside)
     }
 
     /// Opens a view of a few runs only, chosen by UUID, whether the log knows them or not. `choose`
@@ -96,7 +99,7 @@ impl View {
         root: &Path,
         choose: &dyn Fn(&mut dyn Iterator<Item = Uuid>) -> Vec<Uuid>,
     ) -> Result<View, LogError> {
-        View::open_with(disk, root, Scope::Chosen(choose), |_| LockTerm::Lasting)
+        View::open_with(disk, root, Scope::Chosen(choose), beside)
     }
 
     /// Opens a view. If the index or the commit log is damaged, it is made from the files of the
@@ -147,7 +150,7 @@ impl View {
         {
             return Err(LogError::io("look into", root, &error));
         }
-        let mut tries = 0;
+        let (mut tries, began) = (0, Instant::now());
         loop {
             tries += 1;
             // A process that writes reuses segments once they are in the index, so what was read
@@ -165,7 +168,9 @@ impl View {
             // Damage doesn't disappear when the log is read again, but the effects of a concurrent
             // writer do.
             let patience = if is_still && !is_locked(&seen, root) { 1 } else { TRIES };
-            if !again || tries >= patience {
+            let is_late = began.elapsed() >= SETTLE_TIMEOUT;
+            let is_readable = seen.as_ref().is_ok_and(|view| view.refused.is_empty());
+            if !again || tries >= patience || (is_late && is_readable) {
                 return seen;
             }
             std::thread::sleep(PAUSE);
@@ -306,6 +311,11 @@ impl View {
         Ok(there.filter_map(|(name, len)| Some((BlobHash::parse(&name)?, len))).collect())
     }
 
+    /// Whether these bytes are anywhere in the file of a run.
+    pub fn contains(&self, run: Uuid, bytes: &[u8]) -> Result<bool, LogError> {
+        RunFile::open(&*self.disk, &self.root, run)?.contains(bytes)
+    }
+
     /// The beginning and the end of a run's lines, `bytes` of each at most, unchecked.
     pub fn ends(&self, run: Uuid, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
         let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
@@ -401,6 +411,14 @@ fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> Run
     match len > entry.len {
         true => RunEntry { len, seq: entry.seq + 1, ..*entry },
         false => *entry,
+    }
+}
+
+/// Returns how to open a view of a log that another process may hold.
+fn beside(holder: Option<&Holder>) -> LockTerm {
+    match holder {
+        Some(_) => LockTerm::Observed,
+        None => LockTerm::Lasting,
     }
 }
 

@@ -428,7 +428,7 @@ fn complete_by_uuid(
     #[pyo3(from_py_with = argument::wal)] wal: Option<PathBuf>,
 ) -> PyResult<bool> {
     match wal {
-        Some(dir) => control::Control::open(uuid.py(), dir)?.settle(uuid, &value, None),
+        Some(dir) => control::Control::open(uuid.py(), dir)?.settle(uuid, &value),
         None => by_uuid(uuid, Ok(value)),
     }
 }
@@ -445,7 +445,7 @@ fn fail_by_uuid(
 ) -> PyResult<bool> {
     errors::check_exception(&error)?;
     match wal {
-        Some(dir) => control::Control::open(uuid.py(), dir)?.fail(uuid, error, None),
+        Some(dir) => control::Control::open(uuid.py(), dir)?.fail(uuid, error),
         None => by_uuid(uuid, Err(error)),
     }
 }

@@ -25,7 +25,7 @@ use tiffany::kernel::BoxCoroutine;
 use crate::calls::net;
 use crate::handles::objects;
 use crate::process::{session, signals};
-use crate::runtime::{activity, settings};
+use crate::runtime::{activity, requests, settings};
 pub use crate::tasks::program::Program;
 use crate::tasks::{asyncgens, handler, spawn};
 pub use crate::values::value::{from_value, to_value};
@@ -63,6 +63,8 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<settings::Lazy>()?;
     module.add_class::<runtime::Runtime>()?;
     module.add_class::<activity::Events>()?;
+    module.add_class::<requests::Requests>()?;
+    module.add_class::<requests::Answer>()?;
     signals::add(module)?;
     asyncgens::add(module)?;
     cli::add(module)?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod activity;
 pub(crate) mod guest;
+pub(crate) mod requests;
 pub(crate) mod settings;
 
 use std::cell::{RefCell, RefMut};
@@ -19,12 +20,14 @@ use crate::process::thread::OneThread;
 use crate::process::{interpreter, session, signals};
 use crate::runtime::activity::Events;
 use crate::runtime::guest::{Guest, Guests, Rested};
+use crate::runtime::requests::Requests;
 use crate::runtime::settings::Settings;
 use crate::tasks::asyncgens::Hooks;
 use crate::tasks::{asyncgens, spawn};
+use crate::values::attributes::Given;
 use crate::values::errors::{Raise, TiffanyError};
 use crate::values::line::Line;
-use crate::values::{approvals, argument, errors, value};
+use crate::values::{approvals, argument, attributes, errors, value};
 
 /// A runtime that has not been closed.
 struct Open {
@@ -198,8 +201,24 @@ impl Runtime {
         #[pyo3(from_py_with = argument::function)] function: String,
         #[pyo3(from_py_with = argument::id)] id: String,
         input: String,
+        options: Given<'_>,
     ) -> PyResult<String> {
-        runs::submit(py, &mut self.open(py)?.runtime, &function, &id, input)
+        let options = attributes::options(options)?;
+        runs::submit(py, &mut self.open(py)?.runtime, &function, &id, input, &options)
+    }
+
+    /// Lists runs, as JSON.
+    fn runs(
+        &self,
+        py: Python<'_>,
+        tags: Vec<String>,
+        filters: Vec<String>,
+        states: Vec<String>,
+        function: Option<String>,
+        limit: usize,
+    ) -> PyResult<String> {
+        let query = runs::query_of(py, (tags, filters), states, function, limit)?;
+        runs::list(py, &mut self.open(py)?.runtime, &query)
     }
 
     /// Drives all runs until this one has finished and returns its value.
@@ -342,6 +361,26 @@ impl Runtime {
     fn control(&self, py: Python<'_>) -> PyResult<Control> {
         let runtime = &self.open(py)?.runtime;
         Ok(Control::of(runtime.handle().control(), binding::log_dir(runtime)))
+    }
+
+    /// Returns a handle for requests from an asyncio loop on another thread.
+    fn requests(&self, py: Python<'_>) -> PyResult<Requests> {
+        Requests::new(&self.open(py)?.runtime)
+    }
+
+    /// Drives all runs and answers requests until the requests are stopped. Then begins no more
+    /// steps, and drives until those in progress have ended or their grace ends.
+    fn serve(&self, py: Python<'_>, requests: &Requests) -> PyResult<()> {
+        let mut open = self.open(py)?;
+        let _looping = session::Looping::new();
+        driven(py, open.second, || {
+            let runtime = &mut open.runtime;
+            runtime
+                .serve_while(|_| !requests.is_stopped() && !session::is_interrupted())
+                .and_then(|()| runtime.drain(requests.grace()))
+                .map(drop)
+                .map_err(|error| errors::run_error(py, &error))
+        })
     }
 
     /// Subscribes to the events of its runs.

@@ -220,6 +220,12 @@ impl<'de> Deserialize<'de> for Data {
 }
 
 impl Activity {
+    /// Returns whether it reports how its run ended.
+    pub fn is_end_of_run(&self) -> bool {
+        self.tid.is_none()
+            && matches!(self.stage, Stage::Completed | Stage::Failed | Stage::Cancelled)
+    }
+
     /// Returns the approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Activity>() + 16 + self.message.len() + self.data.bytes()
@@ -298,6 +304,9 @@ pub struct Wanted {
     pub detail: Detail,
     /// Whether to include events that happen again because a run is resumed or replayed.
     pub ghosts: bool,
+    /// Only the events that report how a run ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ends: bool,
 }
 
 /// The level of detail that a reader wants.
@@ -320,7 +329,7 @@ impl Default for Wanted {
 impl Wanted {
     /// Selects the notable events of all runs from now on, including ghosts.
     pub fn new() -> Wanted {
-        Wanted { run: None, from: None, detail: Detail::Notable, ghosts: true }
+        Wanted { run: None, from: None, detail: Detail::Notable, ghosts: true, ends: false }
     }
 
     /// Selects only events of this run.
@@ -345,6 +354,17 @@ impl Wanted {
     pub fn ghosts(mut self, ghosts: bool) -> Wanted {
         self.ghosts = ghosts;
         self
+    }
+
+    /// Only the events that report how a run ended, for clients that wait for many runs.
+    pub fn only_ends(mut self) -> Wanted {
+        self.ends = true;
+        self
+    }
+
+    /// Whether a notable event is one of those that are wanted.
+    pub fn takes(&self, event: &Activity) -> bool {
+        (self.ghosts || !event.ghost) && (!self.ends || event.is_end_of_run())
     }
 }
 

@@ -123,7 +123,27 @@ impl LogEnd {
 
 /// Computes the UUID of the run with this id, whether that run exists or not.
 pub fn run_id(id: &str) -> Uuid {
-    let BlobHash(hash) = BlobHash::of(id.as_bytes());
+    identity(id.as_bytes())
+}
+
+/// The identity of the run that has this id in a namespace. The empty namespace is that of [`run_id`].
+///
+/// ```
+/// use tiffany_records::key::{run_id, run_id_in};
+///
+/// assert_eq!(run_id_in("", "order-1"), run_id("order-1"));
+/// assert_ne!(run_id_in("shop", "order-1"), run_id("order-1"));
+/// ```
+pub fn run_id_in(namespace: &str, id: &str) -> Uuid {
+    match namespace {
+        "" => run_id(id),
+        // A byte that is in no text, so that no id without a namespace has the same bytes.
+        namespace => identity(&[b"\xff", namespace.as_bytes(), b"\xff", id.as_bytes()].concat()),
+    }
+}
+
+fn identity(bytes: &[u8]) -> Uuid {
+    let BlobHash(hash) = BlobHash::of(bytes);
     let mut bits = [0; 16];
     bits.copy_from_slice(&hash[..16]);
     Uuid::from_random(u128::from_be_bytes(bits))
@@ -146,6 +166,21 @@ pub fn refuse_ambiguous(id: &str, knows: impl Fn(Uuid) -> bool) -> Result<(), Ta
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_identity_belongs_to_a_namespace_and_an_id_and_to_nothing_else() {
+        // As every log has them that was written before there were namespaces.
+        assert_eq!(run_id("order-1").to_string(), "0bafe221-56d2-498c-943b-86040446d366");
+        assert_eq!(run_id_in("", "order-1"), run_id("order-1"));
+        assert_eq!(
+            run_id_in("shop", "order-1").to_string(),
+            "e6a2b183-bb39-4a9a-b739-c4f4dd1a9d52"
+        );
+        let all = [("", "ab"), ("a", "b"), ("ab", ""), ("b", "a"), ("", "\u{ff}a\u{ff}b")];
+        let all: std::collections::BTreeSet<_> =
+            all.iter().map(|(namespace, id)| run_id_in(namespace, id)).collect();
+        assert_eq!(all.len(), 5);
+    }
 
     #[test]
     fn keys_round_trip() {

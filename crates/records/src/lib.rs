@@ -3,6 +3,7 @@
 //! queries ([`RunIndex`]). It reads the log through [`View`](tiffany_log::View).
 
 pub mod activity;
+pub mod attributes;
 pub mod call_words;
 mod diff;
 mod error;

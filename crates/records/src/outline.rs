@@ -6,8 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tiffany_kernel::{TaskError, Tid, Uuid};
+use tiffany_kernel::{Attributes, TaskError, Tid, Uuid};
 
+use crate::attributes::of_record;
 use crate::long_error::shown_error;
 use crate::record::Record;
 use crate::record::owned;
@@ -21,8 +22,8 @@ use tiffany_log::{
 const PIECE: usize = 4096;
 /// The number of bytes at an end beyond which the whole file is read.
 const MAX_TAIL_BYTES: usize = 1 << 17;
-/// The maximum number of lines of a compacted run.
-const MAX_COMPACTED_LINES: u64 = 3;
+/// A run that was compacted has so many lines at most.
+const MAX_COMPACTED_LINES: u64 = 4;
 
 /// The outcome of a finished run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -52,8 +53,14 @@ impl Outcome {
 pub struct RunOutline {
     /// The id that it was started with.
     pub id: String,
+    /// The namespace of its identity; mostly empty.
+    pub namespace: String,
     /// The function that it runs.
     pub function: String,
+    /// Its tags and attributes.
+    pub attributes: Attributes,
+    /// Its deadline, in RFC 3339.
+    pub deadline: Option<String>,
     /// The run that it was forked from, and the record there.
     pub fork: Option<(Uuid, u64)>,
     /// When it began.
@@ -70,6 +77,10 @@ pub struct RunOutline {
     recorded_error: Option<Value>,
     /// The version of the rules about the end of a run that it follows.
     rules: u64,
+    /// The version of a line that a newer program wrote.
+    newer: Option<u64>,
+    /// Whether its last lines say what its tags and attributes are.
+    has_attributes: bool,
     /// Whether its root has failed and tasks are left, according to its last lines.
     pub is_ending: bool,
     /// Whether it is a fork that needs a step it is not allowed to do.
@@ -85,7 +96,11 @@ pub struct RunOutline {
 impl RunOutline {
     /// Makes the outline of a run that was not removed.
     pub fn at(view: &View, run: Uuid, entry: &RunEntry) -> Result<RunOutline, LogError> {
-        RunOutline::by(run, entry, |bytes| view.ends(run, bytes), |hash| view.blob(hash))
+        let file = Ends {
+            ends: &|bytes| view.ends(run, bytes),
+            contains: &|bytes| view.contains(run, bytes),
+        };
+        RunOutline::by(run, entry, &file, |hash| view.blob(hash))
     }
 
     /// Makes the outline from a run's file in its current state. While a process writes the run,
@@ -98,26 +113,41 @@ impl RunOutline {
     ) -> Result<RunOutline, LogError> {
         let file = RunFile::open(disk, root, run)?;
         entry.len = file.len()?;
-        let ends = |bytes| file.ends(entry.len, bytes);
-        RunOutline::by(run, &entry, ends, |hash| read_blob(disk, root, hash))
+        let file = Ends {
+            ends: &|bytes| file.ends(entry.len, bytes),
+            contains: &|bytes| file.contains(bytes),
+        };
+        RunOutline::by(run, &entry, &file, |hash| read_blob(disk, root, hash))
     }
 
     fn by(
         run: Uuid,
         entry: &RunEntry,
-        ends: impl Fn(usize) -> Result<(Vec<u8>, Vec<u8>), LogError>,
+        file: &Ends<'_>,
         read_blob: impl FnOnce(BlobHash) -> Result<Vec<u8>, LogError>,
     ) -> Result<RunOutline, LogError> {
         let mut outline = RunOutline::default();
         let may_be_compacted = entry.generation > 1 && entry.seq <= MAX_COMPACTED_LINES;
         let mut bytes = if may_be_compacted { usize::MAX } else { PIECE };
         loop {
-            let (head, tail) = ends(bytes)?;
+            let (head, tail) = (file.ends)(bytes)?;
             let is_whole = bytes as u64 >= entry.len;
-            let has_head = outline.read_head(entry, &String::from_utf8_lossy(&head));
+            let has_head = outline.read_head(&String::from_utf8_lossy(&head));
             let has_tail = outline.read_tail(entry, &String::from_utf8_lossy(&tail), is_whole);
             if is_whole && entry.state == RunState::Finished {
                 outline.damage = check(run, &head).err();
+            }
+            if let Some(version) = outline.newer {
+                let path = format!("{run}.wal").into();
+                outline.damage.get_or_insert(LogError::Newer { path, version });
+            }
+            // A run that is over says at its end what it has; one that isn't may have said it anywhere.
+            let is_unknown = entry.state == RunState::Live
+                && !(is_whole || outline.has_attributes)
+                && (file.contains)(ATTRIBUTES)?;
+            if is_unknown {
+                bytes = usize::MAX;
+                continue;
             }
             if (has_head && has_tail) || is_whole {
                 let error =
@@ -130,31 +160,26 @@ impl RunOutline {
     }
 
     /// Reads the first line. Returns whether the part that was read is enough.
-    fn read_head(&mut self, entry: &RunEntry, head: &str) -> bool {
+    fn read_head(&mut self, head: &str) -> bool {
         let text = |value: &str| serde_json::from_str::<String>(value).ok();
         let mut fields = Fields { rest: head.strip_prefix('{').unwrap_or("") };
+        let mut tags = None;
+        self.newer = self.newer.or(LogLine::newer(head));
         while let Some((name, value)) = fields.next() {
             match name {
                 "ts" => self.started = text(value).unwrap_or_default(),
                 "rules" => self.rules = value.parse().unwrap_or(0),
                 "id" => self.id = text(value).unwrap_or_default(),
-                "function" => {
-                    self.function = text(value).unwrap_or_default();
-                    // A fork has this field next, before any that may be long; a later generation
-                    // also has one about earlier generations.
-                    let says_fork = FORK.starts_with(fields.rest) || fields.rest.starts_with(FORK);
-                    if entry.generation == 1 && !says_fork {
-                        return true;
-                    }
-                }
+                "function" => self.function = text(value).unwrap_or_default(),
+                "namespace" => self.namespace = text(value).unwrap_or_default(),
+                "deadline" => self.deadline = text(value),
+                "tags" => tags = Some(value),
+                "attributes" => self.attributes = of_record(tags, Some(value)),
                 "fork" => {
                     self.fork = fork(value);
                     // Anything before that belonged to its parent.
                     if let Some(ts) = forked_at(value) {
                         self.started = ts;
-                    }
-                    if entry.generation == 1 {
-                        return true;
                     }
                 }
                 "continued" => {
@@ -164,10 +189,13 @@ impl RunOutline {
                             self.started = since.to_owned();
                         }
                     }
-                    return true;
                 }
                 "input" => return true,
                 _ => {}
+            }
+            // What else it was started with comes before its input, which may be long.
+            if fields.rest.starts_with(INPUT) {
+                return true;
             }
         }
         false
@@ -181,6 +209,9 @@ impl RunOutline {
             // This is the end of a line that was cut off.
             texts.next();
         }
+        let texts: Vec<&str> = texts.collect();
+        self.newer = self.newer.or_else(|| texts.iter().find_map(|text| LogLine::newer(text)));
+        let texts = texts.into_iter();
         let lines: Vec<(LogLine<'_>, Record<'_>)> =
             texts.filter_map(LogLine::of_checked).map(|line| (line, Record::read(&line))).collect();
         if let Some((last, _)) = lines.last() {
@@ -189,6 +220,12 @@ impl RunOutline {
             if self.changed < self.started {
                 self.changed.clone_from(&self.started);
             }
+            let last = lines.iter().rev().find_map(|(_, record)| match record {
+                Record::Attributes(whole) => Some(whole.read_all()),
+                _ => None,
+            });
+            self.has_attributes |= last.is_some();
+            self.attributes = last.unwrap_or_else(|| std::mem::take(&mut self.attributes));
             // The root of a live run may have ended too, while other tasks continue.
             if entry.state == RunState::Live {
                 self.is_paused = self.fork.is_some() && is_paused(&lines);
@@ -224,17 +261,22 @@ fn check(run: Uuid, lines: &[u8]) -> Result<(), LogError> {
     let mut checker = Checker::new(Some(run));
     let whole = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     for line in whole {
-        match checker.check(line).map_err(|broken| LogError::run(run, Path::new(""), broken)) {
-            // Lines of a newer version can't be checked.
-            Err(LogError::Newer { .. }) => break,
-            checked => checked.map(drop)?,
-        }
+        let path = format!("{run}.wal");
+        checker.check(line).map_err(|broken| LogError::run(run, Path::new(&path), broken))?;
     }
     Ok(())
 }
 
-/// The beginning of the field that names the parent of a fork.
-const FORK: &str = ",\"fork\":";
+/// The file of a run, as far as it is needed: both ends of it, and whether bytes are anywhere in it.
+struct Ends<'a> {
+    ends: &'a dyn Fn(usize) -> Result<(Vec<u8>, Vec<u8>), LogError>,
+    contains: &'a dyn Fn(&[u8]) -> Result<bool, LogError>,
+}
+
+/// How the field begins that may be long.
+const INPUT: &str = ",\"input\":";
+/// What a line has that tells other tags and attributes than the first.
+const ATTRIBUTES: &[u8] = b"\"type\":\"Attributes\"";
 
 fn fork(json: &str) -> Option<(Uuid, u64)> {
     let fork: serde_json::Value = serde_json::from_str(json).ok()?;

@@ -64,10 +64,17 @@ pub(super) fn describe(kind: &str, record: &Record<'_>) -> String {
         Record::EffectAllowed(_) => "more steps allowed in the fork".into(),
         Record::RunHeld(held) => format!("held {}", owned(held.why)),
         Record::RunReleased(released) => format!("released by {}", owned(released.by)),
+        Record::Attributes(_) => "tags and attributes".into(),
         Record::TaskExit(_) => "returned".into(),
         Record::TaskAbort(_) => "failed".into(),
         Record::TaskCancel(_) => "cancelled".into(),
-        _ => kind.to_owned(),
+        record => match record.annotation() {
+            Some(annotated) => {
+                let of = annotated.of.map_or_else(String::new, |of| format!(" of record {of}"));
+                format!("note: {kind}{of}")
+            }
+            None => kind.to_owned(),
+        },
     }
 }
 

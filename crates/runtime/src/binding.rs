@@ -24,9 +24,9 @@ pub use crate::host::owner_process::end_forked_child;
 pub use crate::watchdog::Interrupter;
 pub use agent::{Agent, agent, request};
 pub use durable::{
-    answer_question, asking, continue_as, durable_run, encoded, failing, fork, fork_by, is_live,
-    make_step, plain, settle_durable, settle_durable_in, show, step, step_elsewhere, transactional,
-    wait_for, with_origin, worth_another_attempt,
+    answer_question, asking, check_attribute_changes, continue_as, durable_run, encoded, failing,
+    fork, fork_by, is_live, make_step, plain, settle_durable, settle_durable_in, show, step,
+    step_elsewhere, transactional, wait_for, when_ended, with_origin, worth_another_attempt,
 };
 pub use guest::{Rest, descriptor, go_on, is_over, settled};
 pub use retention::{

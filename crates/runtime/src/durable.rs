@@ -1,7 +1,11 @@
 //! Durable runs. What they do is written to the log before anything that depends on it leaves the
 //! process, so that they can be stopped at any instruction and resumed where they were.
 
+pub use crate::calls::annotate::{Annotate, annotate};
 pub use crate::calls::approve::{Approve, approve};
+pub use crate::calls::attributes::{
+    add_tags, change_attributes, remove_attributes, remove_tags, set_attributes,
+};
 pub use crate::calls::continue_as::{Never, continue_as};
 pub use crate::calls::durable_agent::{DurableAgent, DurableTask};
 pub use crate::calls::durable_promise::{DurablePromise, external_promise};
@@ -24,7 +28,9 @@ pub use crate::runtime::durable_runs::DurableRun;
 pub use crate::runtime::step_queue::{QueueSettings, Rate};
 pub use crate::time_travel::travel::{Moment, TaskMoment, TimeTravel};
 pub use crate::time_travel::trial::{Check, Checked, Trial};
+pub use tiffany_kernel::{AnnotationKind, AttributeChange, AttributeValue, Attributes};
 pub use tiffany_records::key::run_id;
 pub use tiffany_records::request::Approval;
 pub use tiffany_records::request::Fork;
 pub use tiffany_records::request::Lost;
+pub use tiffany_records::request::{StartDeadline, StartOptions};

@@ -177,6 +177,8 @@ mod book {
     mod io {}
     #[doc = include_str!("../../../docs/src/durable.md")]
     mod durable {}
+    #[doc = include_str!("../../../docs/src/attributes.md")]
+    mod attributes {}
     #[doc = include_str!("../../../docs/src/effects.md")]
     mod effects {}
     #[doc = include_str!("../../../docs/src/approvals.md")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tiffany_kernel::Time;
 
 use crate::clock::Clock;
-use tiffany_records::request::parse_moment;
+use tiffany_records::request::{StartDeadline, parse_moment};
 
 /// Splits a text into a number and its unit.
 fn number(text: &str) -> Option<(f64, &str)> {
@@ -55,6 +55,24 @@ pub fn moment(text: &str) -> Result<Time, String> {
     parse_moment(text)
         .or_else(ago)
         .ok_or_else(|| "it takes a moment in UTC, such as 2026-11-05T09:41:00Z, or an age, such as 15m, 12h or 30d".into())
+}
+
+/// Parses a deadline: a moment in the form of the log, or a duration from the start of a run, in the
+/// form of [`time`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tiffany::durable::StartDeadline;
+/// use tiffany::units::deadline;
+///
+/// assert_eq!(deadline("2h"), Ok(StartDeadline::After(Duration::from_secs(7200))));
+/// assert!(matches!(deadline("2026-11-05T09:41Z"), Ok(StartDeadline::At(_))));
+/// ```
+pub fn deadline(text: &str) -> Result<StartDeadline, String> {
+    let at = parse_moment(text).map(StartDeadline::At);
+    at.or_else(|| time(text).ok().map(StartDeadline::After)).ok_or_else(|| {
+        "it takes a moment in UTC, such as 2026-11-05T09:41:00Z, or how long the run may take: 90s, 15m or 2h".into()
+    })
 }
 
 /// Parses a size: `500kB`, `20MB` or `1GB`.

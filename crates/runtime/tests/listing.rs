@@ -236,6 +236,7 @@ fn a_process_that_is_ending_refuses_what_waits_for_its_loop() {
         handle.ask(request, move |answer| tell.send(answer.map(drop)).unwrap());
     };
     let submit = |id: &str| Request::Submit {
+        options: Default::default(),
         function: "wait".into(),
         id: id.into(),
         input: serde_json::from_str("null").unwrap(),

@@ -313,6 +313,93 @@ fn lines_that_are_not_those_of_the_commit_log_are_left_as_they_are() {
     writer.close().unwrap();
 }
 
+/// Two lives of one run: they begin its second generation alike and then differ. The first one
+/// finishes.
+fn parted_lives() -> [SimDisk; 2] {
+    let moments = moments(&[Step::Commit(vec![Act::Lines(1, 2, 4)])]);
+    let begun = vec![Act::Generation(1), Act::Lines(1, 1, 4)];
+    let lives = [
+        [vec![Act::Lines(1, 1, 5)], vec![Act::Finish(1)]],
+        [vec![Act::Lines(1, 1, 9)], vec![Act::Lines(1, 18, 9)]],
+    ];
+    lives.map(|acts| {
+        let disk = moments[0].0.copy();
+        disk.crash(Survivors::All);
+        let (mut writer, _) = open(&disk);
+        let mut play = Play::resumed(disk.clone(), small(), &moments[0].1, &writer);
+        play.commit(&mut writer, &begun).unwrap();
+        acts.iter().for_each(|acts| play.commit(&mut writer, acts).unwrap());
+        disk
+    })
+}
+
+#[test]
+fn a_finished_run_of_a_later_generation_does_not_overwrite_the_lines_of_another_life() {
+    let [finished, other] = parted_lives();
+    let path = run_path(run_id(1));
+    let file = other.contents(&path).unwrap();
+    assert_eq!(age(&file), (2, 21));
+    let lines: Vec<usize> = file.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::len).collect();
+    // The whole file, with each of its lines damaged, and cut after each line that differs.
+    let mut files = vec![file.clone()];
+    let mut from = 0;
+    for (at, line) in lines.iter().enumerate() {
+        let mut damaged = file.clone();
+        damaged[from + line / 2] ^= 1;
+        files.push(damaged);
+        from += line;
+        if at >= 2 {
+            files.push(file[..from].to_vec());
+        }
+    }
+    for (at, file) in files.iter().enumerate() {
+        let disk = mixture(&finished, |_| other.clone(), std::slice::from_ref(&path));
+        disk.tamper(&path, file.clone());
+        for opening in 0..2 {
+            let what = format!("file {at}, opening {opening}");
+            let view = View::open(Arc::new(disk.clone()), root()).unwrap();
+            assert!(view.refused(run_id(1)).is_some(), "{what}: the view shows the run");
+            let (writer, recovery) = open(&disk);
+            let [(_, error)] = &recovery.refused[..] else { panic!("{what}: {recovery:?}") };
+            assert!(["TFY0107", "TFY0200"].contains(&error.code()), "{what}: {error}");
+            assert_eq!(disk.contents(&path).as_ref(), Some(file), "{what}: the file was changed");
+            writer.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_damaged_file_beside_a_stale_commit_log_that_begins_a_generation_is_left_as_it_is() {
+    let steps = [
+        Step::Commit(vec![Act::Lines(1, 6, 4)]),
+        Step::Commit(vec![Act::Generation(1), Act::Lines(1, 3, 4)]),
+        Step::Commit(vec![Act::Lines(1, 4, 4)]),
+        Step::Commit(vec![Act::Generation(1), Act::Lines(1, 3, 7)]),
+    ];
+    let moments = moments(&steps);
+    let path = run_path(run_id(1));
+    let length = |bytes: &[u8]| bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    // The commit log has the beginning of generation 2; the file has more of it, or generation 3.
+    for newer in &moments[2..] {
+        let newer = newer.0.contents(&path).unwrap();
+        for at in 0..length(&newer) {
+            let mut changed = newer.clone();
+            changed[at] ^= 1 << (at % 8);
+            let disk =
+                mixture(&moments[1].0, |_| moments[1].0.clone(), std::slice::from_ref(&path));
+            disk.tamper(&path, changed.clone());
+            for opening in 0..2 {
+                let what = format!("byte {at}, opening {opening}");
+                let (writer, recovery) = open(&disk);
+                let [(_, error)] = &recovery.refused[..] else { panic!("{what}: {recovery:?}") };
+                assert!(["TFY0107", "TFY0110"].contains(&error.code()), "{what}: {error}");
+                assert_eq!(disk.contents(&path).as_ref(), Some(&changed), "{what}");
+                writer.close().unwrap();
+            }
+        }
+    }
+}
+
 /// A run that begins new generations, and some that do not.
 async fn count(at: u64) -> Result<u64, TaskError> {
     for turn in 0..5 + at % 7 {

@@ -266,12 +266,17 @@ fn a_newer_version_is_refused_by_name() {
     let (disk, play) = closed();
     let path = run_path(run_id(1));
     let text = String::from_utf8(disk.contents(&path).unwrap()).unwrap();
-    disk.tamper(&path, text.replacen("{\"v\":1,", "{\"v\":2,", 1).into_bytes());
+    let first = text.lines().next().unwrap().replacen("{\"v\":1,", "{\"v\":3,", 1);
+    let body = &first[..first.len() - 18];
+    let seed =
+        crc32c::crc32c_append(crc32c::crc32c(&run_id(1).0.to_be_bytes()), &1_u32.to_le_bytes());
+    let crc = crc32c::crc32c_append(seed, body.as_bytes());
+    disk.tamper(&path, format!("{body},\"crc\":\"{crc:08x}\"}}\n").into_bytes());
     let (writer, _) = play.open().unwrap();
     let mut reader = RunReader::open(&disk, root(), run_id(1), writer.run(run_id(1))).unwrap();
     let error = reader.next().unwrap().unwrap_err();
     assert_eq!(error.code(), "TFY0110");
-    assert!(error.to_string().contains("format version 2"), "{error}");
+    assert!(error.to_string().contains("format version 3"), "{error}");
 }
 
 #[test]

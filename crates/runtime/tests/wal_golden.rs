@@ -144,7 +144,7 @@ fn another_reader_reads_what_the_threads_wrote_to_a_real_disk() {
     log.submit(&mut batch);
     // The block goes to the index with the lines to the file, before a reader is let in.
     while fs::read(base.join("commit/index")).unwrap().iter().rev().nth(47) != Some(&2) {
-        log.catch_up();
+        log.catch_up().unwrap();
     }
     drop(log);
     let told = read_with_python(&base);

@@ -50,7 +50,27 @@ FIELDS = {
     "PromiseSettled": ["promise", "step"],
     "Message": ["name", "value", "step"],
     "TaskAbort": ["error"],
+    "Attributes": ["tags", "attributes"],
 }
+NOTES = ["InstructionStart", "LLMPlan", "StepStart", "ToolResult", "PatchPreview", "Commit", "TaskComplete"]
+# The highest version of a line that this reader knows.
+VERSION = 2
+
+
+def check_terms(record, where):
+    """Checks tags and attributes."""
+    tags = record.get("tags", [])
+    need(isinstance(tags, list) and all(isinstance(tag, str) for tag in tags), where + " has other tags")
+    need(tags == sorted(set(tags), key=lambda tag: tag.encode()), where + " has tags that are not in order")
+    for name, value in record.get("attributes", {}).items():
+        is_time = isinstance(value, dict) and list(value) == ["time"] and value["time"].endswith("Z")
+        need(is_time or isinstance(value, (str, int, float)), "%s has an attribute %s that is none" % (where, name))
+
+
+def uuid_of(namespace, run_id):
+    """The UUID of a run, from its namespace and id."""
+    text = b"\xff%s\xff%s" % (namespace.encode(), run_id.encode()) if namespace else run_id.encode()
+    return str(uuid.UUID(bytes=hashlib.sha256(text).digest()[:16], version=4))
 
 
 def check_record(record, where, begun):
@@ -60,6 +80,18 @@ def check_record(record, where, begun):
         need(field in record, "%s, a %s, has no %s" % (where, kind, field))
     if kind == "RunStart":
         need(record.get("rules", 2) == 2, "%s follows rules that are not known" % where)
+        is_second = "namespace" in record or "deadline" in record
+        need((record["v"] == 2) == is_second, "%s has version %d" % (where, record["v"]))
+        is_own = record["task_id"] == uuid_of(record.get("namespace", ""), record["id"])
+        need(is_own, "%s has another namespace or id than its UUID" % where)
+    if kind in ("RunStart", "Attributes"):
+        check_terms(record, where)
+    if kind in NOTES:
+        need("value" in record and "at" in record, "%s, a %s, says nothing" % (where, kind))
+        for field in ("of", "instruction"):
+            is_before = record.get(field, 0) < record["seq"] or field + "_gen" in record
+            need(is_before, "%s is of a record that is not before it" % where)
+        return
     if kind == "TaskSpawn":
         need(record.get("daemon", True) is True, "%s says of a task that it is no daemon task" % where)
     of = record.get("of")
@@ -91,7 +123,7 @@ def check_lines(data, run=None, blobs=None, checksums=True):
             record = json.loads(line)
         except ValueError as error:
             raise Bad("%s is no JSON: %s" % (where, error))
-        need(record["v"] == 1, where + " has another version")
+        need(1 <= record["v"] <= VERSION, "%s has version %s, which is not known" % (where, record["v"]))
         if crc is None:
             run = run or record["task_id"]
             generation = record["gen"]

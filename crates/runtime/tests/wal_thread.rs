@@ -156,6 +156,7 @@ fn a_failure_of_the_commit_or_of_the_background_reaches_everybody() {
         line(&mut batch, &mut chain, 5);
         log.submit(&mut batch);
         assert!(batch.is_empty() && log.backlog() == 0, "a stopped log collects nothing");
+        assert_eq!(log.catch_up().unwrap_err().code(), "TFY0106", "fault {at}");
         let error = log.close().unwrap_err();
         assert_eq!(error.code(), failed.unwrap().code());
         disk.heal();
@@ -244,7 +245,7 @@ fn what_a_removed_run_left_is_erased_while_others_commit() {
         log.submit(&mut batch);
         batch.remove(run_id(1));
         wait_for(&told, log.submit(&mut batch)).unwrap();
-        log.catch_up();
+        log.catch_up().unwrap();
         let asked = asks.then(|| log.collect_blobs());
         let begun = Instant::now();
         let mut lines = 0;
@@ -305,7 +306,7 @@ fn blobs_of_generations_that_were_replaced_are_removed() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{} blobs are there", blobs());
         chain = chain.next_generation();
     }
-    log.catch_up();
+    log.catch_up().unwrap();
     drop(log);
     assert!(reopened(&disk, small()).contains(&(run_id(1), 1)), "the last one is there");
 }
@@ -321,7 +322,7 @@ fn an_erasure_ends_with_the_error_of_a_log_that_fails_meanwhile_or_has_failed() 
         line(&mut batch, &mut chain, 5);
         batch.finish(&chain);
         wait_for(&told, log.submit(&mut batch)).unwrap();
-        log.catch_up();
+        log.catch_up().unwrap();
         // Before the removal, after which an erasure begins by itself.
         disk.fail_barrier(barrier, 5);
         batch.remove(run_id(1));
@@ -384,7 +385,7 @@ fn whoever_catches_up_reads_what_it_has_handed_in_however_busy_others_are() {
         for count in 1..=200 {
             line(&mut batch, &mut chain, 10);
             log.submit(&mut batch);
-            log.catch_up();
+            log.catch_up().unwrap();
             let mut reader = RunReader::open(disk, root(), run_id(9), None).unwrap();
             let mut read = 0;
             while let Some(record) = reader.next() {

@@ -184,6 +184,8 @@ const PASSING: &[&str] = &[
     "promise",
     "from",
     "continued",
+    "deadline",
+    "instruction",
 ];
 
 #[derive(Default)]

@@ -88,6 +88,8 @@ export interface RunFilter extends Query {
   since?: string;
   before?: string;
   parent?: string;
+  tag?: string;
+  attribute?: string;
   sort?: string;
   order?: string;
   limit?: number;

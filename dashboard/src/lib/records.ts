@@ -9,6 +9,7 @@ export const TYPE_GROUPS: { name: string; types: string[] }[] = [
   { name: 'Calls', types: ['TaskYield', 'TaskWake'] },
   { name: 'Steps', types: ['EffectStart', 'EffectCheckpoint', 'EffectResult', 'EffectRefused', 'EffectAllowed'] },
   { name: 'From outside', types: ['ApprovalDecided', 'ApprovalWithdrawn', 'PromiseSettled', 'Message'] },
+  { name: 'Notes', types: ['Attributes', 'InstructionStart', 'LLMPlan', 'StepStart', 'ToolResult', 'PatchPreview', 'Commit', 'TaskComplete'] },
   { name: 'Log', types: ['RunStart', 'Snapshot', 'RunHeld', 'RunReleased', 'ShutdownMarker', 'Forked', 'Compacted', 'Captured'] },
 ];
 

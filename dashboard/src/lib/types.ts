@@ -21,7 +21,13 @@ export interface RunSummary {
   parent?: { run: string; at: number };
   tasks?: number;
   waits?: string[];
+  tags?: string[];
+  attributes?: Record<string, AttributeValue>;
+  deadline?: string;
 }
+
+/** A text, a number, a flag, or a moment. */
+export type AttributeValue = string | number | boolean | { time: string };
 
 export interface RunDetail extends RunSummary {
   promises?: string[];

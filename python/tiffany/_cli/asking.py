@@ -10,13 +10,15 @@ import select
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tiffany import _core
 from tiffany._approvals import OpenApproval
 from tiffany._cli.program_file import ProgramFileError
-from tiffany.durable._control import Connection
 from tiffany.errors import TiffanyError
+
+if TYPE_CHECKING:
+    from tiffany.client import Client
 
 #: The reason for a denied question.
 _NOBODY = "no person could be asked: the command that waits for the run had no terminal, or was told to deny"
@@ -34,7 +36,7 @@ class Asking:
         self._left: set[str] = set()
 
     @contextlib.contextmanager
-    def of(self, connection: Connection) -> Iterator[None]:
+    def of(self, connection: Client) -> Iterator[None]:
         """Handles the questions of a runtime on a separate thread until the block is left."""
         if self.manner == "wait":
             yield
@@ -56,7 +58,7 @@ class Asking:
             next_step = "run it in a terminal, or let another person decide with `--approvals wait`"
             raise ProgramFileError("TFY0186", message, next_step)
 
-    def _look(self, connection: Connection) -> None:
+    def _look(self, connection: Client) -> None:
         wait = _SOON
         while not self._over.wait(wait):
             wait = min(2 * wait, _LATER)
@@ -73,7 +75,7 @@ class Asking:
                 # No input can arrive: the terminal is gone, or standard input is closed.
                 self.manner = "deny"
 
-    def _see_to(self, connection: Connection, question: OpenApproval) -> None:
+    def _see_to(self, connection: Client, question: OpenApproval) -> None:
         if self.manner == "deny":
             connection.reject(question.id, why=_NOBODY)
             self.denied += 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import PurePath
 
+from tiffany._cli.program_file import module_name
+
 
 def test(
     app: str, out: str | os.PathLike[str], name: str, fixture: str, made_by: str
@@ -16,11 +18,17 @@ def test(
     ('test_order_17.py', 'pytest tests/test_order_17.py')
     >>> print(text.splitlines()[-1].strip())
     GoldenLog(HERE / "order_17.wal").replay(app=HERE / "../shop.py")
+    >>> _, text, _ = test("shop.orders", "tests", "order_17", "order_17.wal", "capture order-17")
+    >>> print(text.splitlines()[-1].strip())
+    GoldenLog(HERE / "order_17.wal").replay(app="shop.orders")
     """
     file = f"test_{name}.py"
-    code = PurePath(os.path.relpath(app, out)).as_posix()
+    if module_name(app) is not None:
+        code = _quoted(app)
+    else:
+        code = f"HERE / {_quoted(PurePath(os.path.relpath(app, out)).as_posix())}"
     typed = f"tiffany --app {app} {made_by}".replace("\\", "\\\\").replace('"', '\\"')
-    text = _TEXT.format(typed=typed, fixture=fixture, name=name, code=_quoted(code))
+    text = _TEXT.format(typed=typed, fixture=fixture, name=name, code=code)
     command = f"pytest {PurePath(out, file).as_posix()}"
     return file, text, command
 
@@ -51,5 +59,5 @@ HERE = Path(__file__).parent
 
 
 def test_{name}() -> None:
-    GoldenLog(HERE / "{fixture}").replay(app=HERE / {code})
+    GoldenLog(HERE / "{fixture}").replay(app={code})
 '''

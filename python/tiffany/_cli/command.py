@@ -79,11 +79,11 @@ class Host:
         return 0
 
     def app(self, file: str) -> dict[str, Any]:
-        """Returns the settings of a runtime with the functions of a file."""
+        """Returns the settings of a runtime with the functions of a file or of a module."""
         fix_hash_seed()
         listen()
         try:
-            module = _program_file.load(file, [])
+            module, named = _program_file.load_app(file)
         except KeyboardInterrupt:
             message = f"loading {file!r} was interrupted"
             next_step = "start the command again"
@@ -95,7 +95,7 @@ class Host:
             tell(error)
             message = f"loading {file!r} ended with {type(error).__name__}"
             raise ProgramFileError("TFY0074", message, "fix the file") from None
-        settings = _settings(module, {})
+        settings = _named_settings(file, named) if named is not None else _settings(module, {})
         return core_settings(_workflows.Functions(settings.get("workflows", ())), settings)
 
     def test(
@@ -139,6 +139,23 @@ def _settings(module: ModuleType, env: dict[str, Any]) -> RuntimeSettings:
     settings = cast(RuntimeSettings, {**given})
     settings["env"] = {**(given.get("env") or {}), **env}
     return settings
+
+
+def _named_settings(app: str, named: Any) -> RuntimeSettings:
+    """Returns the runtime settings that ``package.module:name`` names: those of an `AsyncRuntime`, a
+    dict, or a workflow alone. The command says where the log is.
+    """
+    if isinstance(named, tiffany.AsyncRuntime):
+        named = named.settings
+    elif callable(named):
+        named = {"workflows": [named]}
+    if not isinstance(named, dict):
+        message = f"`{app}` is a `{type(named).__name__}`"
+        next_step = "name an `AsyncRuntime`, a dict of settings, or a workflow of the module"
+        raise ProgramFileError("TFY0071", message, next_step)
+    holder = ModuleType(app)
+    holder.__dict__["tiffany_settings"] = {key: named[key] for key in named if key != "wal"}
+    return _settings(holder, {})
 
 
 def fix_hash_seed() -> None:

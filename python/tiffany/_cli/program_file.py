@@ -7,7 +7,9 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import importlib
 import importlib.machinery
+import importlib.util
 import inspect
 import os
 import sys
@@ -79,6 +81,49 @@ def load(file: str, arguments: Sequence[str]) -> ModuleType:
         sys.path[0] = os.path.dirname(path)
     exec(code, module.__dict__)
     return module
+
+
+def module_name(text: str) -> tuple[str, str | None] | None:
+    """Splits ``package.module:name`` into the module and the name in it. Returns ``None`` for a file.
+
+    >>> module_name("shop.orders:runtime")
+    ('shop.orders', 'runtime')
+    >>> module_name("shop.orders")
+    ('shop.orders', None)
+    >>> module_name("shop/orders.py")
+    """
+    module, _, name = text.partition(":")
+    is_dotted = all(part.isidentifier() for part in (module + name).split("."))
+    if os.path.exists(text) or not is_dotted or module.endswith(".py"):
+        return None
+    return module, name or None
+
+
+def load_app(text: str) -> tuple[ModuleType, Any]:
+    """Loads the functions of a file, or imports ``package.module:name`` from the working directory or
+    from what is installed. Returns the module, and what the name in it stands for.
+    """
+    named = module_name(text)
+    if named is None:
+        return load(text, []), None
+    module, name = named
+    if not sys.flags.safe_path:
+        sys.path.insert(0, os.getcwd())
+    if importlib.util.find_spec(module.partition(".")[0]) is None:
+        message = f"there is neither a file {text!r} nor a module `{module}`"
+        next_step = "give the path of a file with Python code, or the module as `package.module`"
+        raise ProgramFileError("TFY0070", message, next_step)
+    imported = importlib.import_module(module)
+    found: Any = imported
+    for part in name.split(".") if name is not None else ():
+        found = getattr(found, part, None)
+    if name is not None and found is None:
+        message = f"the module `{module}` has no `{name}`"
+        next_step = (
+            "name an `AsyncRuntime`, a dict of settings, or a workflow of the module, or no name"
+        )
+        raise ProgramFileError("TFY0071", message, next_step)
+    return imported, found if name is not None else None
 
 
 def _without_start(tree: ast.Module) -> ast.Module:

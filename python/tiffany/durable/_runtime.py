@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import atexit
-import inspect
+import json
 import sys
 import uuid as _uuid
-from collections.abc import Callable, Coroutine, Generator, Iterable
-from typing import Any, TypeVar, TypeVarTuple, Unpack, overload
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, overload
 
-from tiffany import _arguments, _core, _retention
+from tiffany import _arguments, _attributes, _core, _retention
 from tiffany._activity import Subscription
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, check_no_running_loop, close_unbegun
-from tiffany._records import Doubt, Paused, Run, RunLike, doubt, paused_run
+from tiffany._attributes import Attribute
+from tiffany._records import Doubt, Paused, Run, RunInfo, RunLike, doubt, paused_run, run_page
 from tiffany._retention import Collected, Compacted, Pruned, Retention
 from tiffany._settings import RuntimeSettings, core_settings, takes_settings
 from tiffany.durable import _control, _workflows
-from tiffany.durable._control import _NOTHING, Connection
+from tiffany.durable._control import _NOTHING
 from tiffany.durable._state_machines import StateMachine
 from tiffany.metrics import Metrics, _read
+
+if TYPE_CHECKING:
+    from tiffany.client._client import Client
 
 atexit.register(_core._leave)
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 Program = Generator[Any, Any, _T] | Coroutine[Any, Any, _T]
+_Deadline = datetime | timedelta | float | None
 
 
 class Runtime:
@@ -119,28 +125,57 @@ class Runtime:
             close_unbegun(program)
             raise
 
-    def _begun(self, program: Any, id: str) -> Run[Any]:
+    def _begun(self, program: Any, id: str, options: Any = ([], {}, None)) -> Run[Any]:
         """Starts a durable run from a program that was not started."""
-        name, function, given = _workflows.of_program(program)
-        # This program is not run: the run creates its own from the recorded arguments.
-        program.close()
-        self._functions.add(name, function)
-        return self._started(name, id, _workflows.encoded(name, given))
+        name, given = _control.of_program(self._functions, program)
+        return self._started(name, id, given, options)
 
     @overload
     def submit(
-        self, workflow: Callable[[Unpack[_Ts]], Program[_T]], /, *args: *_Ts, id: str
+        self,
+        workflow: Callable[[Unpack[_Ts]], Program[_T]],
+        /,
+        *args: *_Ts,
+        id: str,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: _Deadline = None,
     ) -> Run[_T]: ...
     @overload
-    def submit(self, workflow: Program[_T], /, *, id: str) -> Run[_T]: ...
+    def submit(
+        self,
+        workflow: Program[_T],
+        /,
+        *,
+        id: str,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: _Deadline = None,
+    ) -> Run[_T]: ...
     @overload
     def submit(
-        self, workflow: type[StateMachine], /, *args: Any, id: str, **kwargs: Any
+        self,
+        workflow: type[StateMachine] | str,
+        /,
+        *args: Any,
+        id: str,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: _Deadline = None,
+        **kwargs: Any,
     ) -> Run[Any]: ...
-    @overload
-    def submit(self, workflow: str, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]: ...
     # The type checker doesn't see that `Any` covers all overloads.
-    def submit(self, workflow: Any, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]:  # type: ignore[misc]
+    def submit(  # type: ignore[misc]
+        self,
+        workflow: Any,
+        /,
+        *args: Any,
+        id: str,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: _Deadline = None,
+        **kwargs: Any,
+    ) -> Run[Any]:
         """Starts a durable run of a workflow under your own id. If a run with that id exists, with
         the same function and arguments, that run is returned.
 
@@ -149,23 +184,34 @@ class Runtime:
         The workflow is a function and its arguments, or a program: ``submit(order, "tea",
         id="order-1")`` or ``submit(order("tea"), id="order-1")``. Type checkers check the arguments
         of both forms; keyword arguments only in the second.
-        """
-        if inspect.isgenerator(workflow) or inspect.iscoroutine(workflow):
-            if args or kwargs:
-                raise bad(
-                    "a program has its arguments already",
-                    "give the function and its arguments, or the program alone",
-                )
-            return self._begun(workflow, id)
-        name, given = _control.started(workflow, args, kwargs)
-        if not isinstance(workflow, str):
-            self._functions.add(name, workflow)
-        return self._started(name, id, given)
 
-    def _started(self, name: str, id: str, given: str) -> Run[Any]:
+        A new run has these tags and attributes, and fails if it has not ended at its deadline: a
+        moment, or a time from its start. A run that is there keeps what it has.
+        """
+        options = _attributes.given(workflow, tags, attributes, deadline)
+        name, given = _control.submitted(self._functions, workflow, args, kwargs)
+        return self._started(name, id, given, options)
+
+    def _started(self, name: str, id: str, given: str, options: Any = ([], {}, None)) -> Run[Any]:
         if not isinstance(id, str):
             raise bad(f"the id of a run is a text, not {id!r}")
-        return Run(id, _uuid.UUID(self._core.submit(name, id, given)))
+        return Run(id, _uuid.UUID(self._core.submit(name, id, given, options)))
+
+    def runs(
+        self,
+        *,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | Iterable[str] | None = None,
+        states: Iterable[str] = (),
+        function: str | None = None,
+        limit: int = 100,
+    ) -> list[RunInfo]:
+        """Lists runs, those that were started last first: those with all of these tags that fulfil
+        all of these conditions, which are values that attributes have, as a dict, or texts such as
+        ``"amount>=10"``.
+        """
+        asked = _attributes.query(tags, attributes, states, function, limit)
+        return run_page(json.loads(self._core.runs(*asked))).runs
 
     @overload
     def wait(self, run: Run[_T]) -> _T: ...
@@ -366,8 +412,10 @@ class Runtime:
         return Collected(*self._core.collect_blobs())
 
     @property
-    def handle(self) -> Connection:
-        """A connection that other threads use to reach the durable runs while this thread waits for
+    def handle(self) -> Client:
+        """A client that other threads use to reach the durable runs while this thread waits for
         one.
         """
-        return Connection(self._core.control())
+        from tiffany.client._client import Client
+
+        return Client._of(self._core.control())

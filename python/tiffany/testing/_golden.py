@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from tiffany import _core
+from tiffany._cli.program_file import module_name
 from tiffany._records import RunLike
 from tiffany._settings import RunSettings, core_settings
 from tiffany.durable import _workflows
@@ -110,8 +111,9 @@ class GoldenLog:
         # Hides this frame in the report of a failed test.
         __tracebackhide__ = True
         self._first(_CAPTURED)
-        code = os.path.normpath(app)
-        if not os.path.exists(code):
+        named = module_name(os.fspath(app))
+        code = os.path.normpath(app) if named is None else os.fspath(app)
+        if named is None and not os.path.exists(code):
             raise GoldenLogError(
                 f"there is no {code}, whose code is to be compared with the golden log {self.path} [TFY0059]; restore it, or name its new place in "
                 "the test"

@@ -15,6 +15,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use super::remote::RemoteOptions;
+
 pub(super) use admin::{Completions, Doctor};
 pub(super) use keep::{Backup, BackupCheck, BackupCreate, BackupRestore, Rm, Rules};
 pub(super) use look::{Diff, EventFilter, ExportFormat, Log, Watch};
@@ -38,6 +40,8 @@ pub(super) struct Args {
     /// Log directory
     #[arg(long, global = true, env = "TIFFANY_DIR", value_name = "DIR", help_heading = GLOBAL)]
     pub(super) dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) remote: RemoteOptions,
     /// Print JSON, one object per line; errors too
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(super) json: bool,
@@ -55,7 +59,7 @@ pub(super) struct Args {
 }
 
 /// The heading above options that every command has.
-pub(super) const GLOBAL: &str = "Global options";
+pub(crate) const GLOBAL: &str = "Global options";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum When {

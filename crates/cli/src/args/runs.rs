@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
-use tiffany::control::{SortBy, State};
+use tiffany::control::{AttributeFilter, SortBy, State};
+use tiffany::durable::StartDeadline;
 use tiffany::units;
 use tiffany_kernel::Time;
 use tiffany_records::EffectQuery;
@@ -35,6 +36,10 @@ pub(crate) struct RunFile {
     pub(crate) program: Vec<OsString>,
 }
 
+fn attribute_filter(text: &str) -> Result<AttributeFilter, String> {
+    AttributeFilter::parse(text).map_err(|error| error.message().to_owned())
+}
+
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
@@ -46,7 +51,8 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 #[command(after_help = "\
 Examples:
   tiffany submit order --id order-17 --input '\"tea\"'
-  tiffany submit order --input @order.json --wait")]
+  tiffany submit order --input @order.json --wait
+  tiffany submit order --tag gold --attribute customer=ada --attribute amount=17 --deadline 2h")]
 pub(crate) struct Submit {
     /// Name of the function
     #[arg(value_name = "NAME")]
@@ -57,6 +63,15 @@ pub(crate) struct Submit {
     /// Input of the function: JSON, `@FILE`, or `-` for standard input
     #[arg(long, value_name = "JSON", default_value = "null", allow_hyphen_values = true)]
     pub(crate) input: String,
+    /// Tag of the run; may be repeated
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
+    /// Attribute of the run; may be repeated. Numbers, true, false and moments have their types; quotation marks make a text
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    pub(crate) attribute: Vec<(String, String)>,
+    /// When the run fails if it has not ended: a duration from its start (90s, 15m, 2h) or a moment
+    #[arg(long, value_name = "WHEN", value_parser = units::deadline)]
+    pub(crate) deadline: Option<StartDeadline>,
     /// Wait until the run ends and print its value
     #[arg(long)]
     pub(crate) wait: bool,
@@ -126,7 +141,7 @@ pub(crate) struct Ls {
     #[arg(long, conflicts_with_all = ["stuck", "state", "text", "since", "before", "forks_of", "sort", "reverse", "all"])]
     pub(crate) active: bool,
     /// Show tasks that have waited too long for something other than a clock or a person
-    #[arg(long, conflicts_with_all = ["function", "state", "text", "since", "before", "forks_of", "sort", "reverse", "all"])]
+    #[arg(long, conflicts_with_all = ["function", "state", "text", "since", "before", "forks_of", "tag", "attribute", "sort", "reverse", "all"])]
     pub(crate) stuck: bool,
     /// With `--stuck`: how long is too long. [default: 5m for a step, a lock or a descriptor, 1h for a message or a
     /// promise]
@@ -150,6 +165,12 @@ pub(crate) struct Ls {
     /// Only forks of this run
     #[arg(long, value_name = "RUN")]
     pub(crate) forks_of: Option<String>,
+    /// Only runs with this tag; may be repeated
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
+    /// Only runs whose attribute fulfils this condition, such as `customer=ada` or `amount>=10`; may be repeated
+    #[arg(long, value_name = "CONDITION", value_parser = attribute_filter)]
+    pub(crate) attribute: Vec<AttributeFilter>,
     /// Sort order
     #[arg(long, value_name = "BY", default_value = "started", value_parser = words_of(SortBy::ALL, |by| by.word()))]
     pub(crate) sort: SortBy,

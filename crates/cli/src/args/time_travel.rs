@@ -88,7 +88,8 @@ pub(crate) struct CaptureOptions {
        tiffany fork [OPTIONS] <FORK> --allow [NAME]...")]
 #[command(after_help = "\
 Examples:
-  tiffany fork order-17 --at 4 --set-reply price.json   the same run with another answer in record 4
+  tiffany fork order-17 --at 4 --set-reply 1500         the same run with another answer in record 4
+  tiffany fork order-17 --at 4 --set-reply price.json   the same, with the answer in a file
   tiffany fork order-17~4 --allow charge                let the fork run the step `charge`")]
 pub(crate) struct Fork {
     /// UUID, unique UUID prefix, or id of the run to fork; without `--at`, of the fork
@@ -96,8 +97,8 @@ pub(crate) struct Fork {
     /// Last record that the fork shares with the run
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
-    /// Replace the answer in that record with the JSON in this file; `-` is standard input
-    #[arg(long, value_name = "FILE", requires = "at", conflicts_with = "fail")]
+    /// Replace the answer in that record with this JSON, or with the JSON in this file; `-` is standard input
+    #[arg(long, value_name = "JSON", requires = "at", conflicts_with = "fail")]
     pub(crate) set_reply: Option<PathBuf>,
     /// Replace the answer in that record with an error with this message
     #[arg(long, value_name = "MESSAGE", requires = "at", allow_hyphen_values = true)]

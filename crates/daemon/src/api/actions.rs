@@ -15,7 +15,7 @@ use super::submit::named;
 use crate::app::{App, unexpected};
 use crate::auth::Who;
 use crate::error::DaemonError;
-use crate::http::Answered;
+use crate::http::{Answered, Values};
 use crate::http::{Given, Json, Named, given, whole};
 
 fn done() -> Response {
@@ -71,12 +71,13 @@ pub(super) struct Send {
 
 pub(super) async fn send(
     State(app): State<App>,
+    values: Values,
     Named(name): Named<String>,
     Json(Send { name: word, message }): Json<Send>,
 ) -> Answered {
     named("the message's name", &word)?;
     let run = app.find_whole(&name).await?;
-    app.ask(Request::Send { run, name: word, message }).await?;
+    app.ask(values.of(Request::Send { run, name: word, message })).await?;
     Ok(done())
 }
 
@@ -95,6 +96,7 @@ pub(super) struct Settle {
 
 pub(super) async fn settle(
     State(app): State<App>,
+    values: Values,
     Named(promise): Named<String>,
     Json(Settle { run, value, error }): Json<Settle>,
 ) -> Answered {
@@ -108,7 +110,7 @@ pub(super) async fn settle(
         Some(name) => Some(app.find_whole(&name).await?),
         None => None,
     };
-    match app.ask(Request::Settle { run, promise, result }).await? {
+    match app.ask(values.of(Request::Settle { run, promise, result })).await? {
         Answer::Settled(settlement) => {
             let first = settlement == Settlement::Accepted;
             Ok(axum::Json(json!({ "promise": promise.to_string(), "first": first }))
@@ -138,6 +140,7 @@ pub(super) struct Forks {
 
 pub(super) async fn fork(
     State(app): State<App>,
+    values: Values,
     Extension(who): Extension<Who>,
     Named(name): Named<String>,
     Json(forks): Json<Forks>,
@@ -157,7 +160,7 @@ pub(super) async fn fork(
         fork = fork.id(id);
     }
     let run = app.find_whole(&name).await?;
-    match app.ask(Request::Fork { run, at: forks.at, fork }).await? {
+    match app.ask(values.of(Request::Fork { run, at: forks.at, fork })).await? {
         Answer::Forked { run, id } => {
             let place = HeaderValue::from_str(&format!("/api/v1/runs/{run}"));
             let place = place.map_err(|error| bad(error.to_string()))?;
@@ -195,13 +198,14 @@ pub(super) struct Asks {
 
 pub(super) async fn query(
     State(app): State<App>,
+    values: Values,
     Named((name, question)): Named<(String, String)>,
     Given(Asks { input }): Given<Asks>,
 ) -> Answered {
     let run = app.find(&name).await?;
     let null = || RawValue::from_string("null".into()).map_err(|error| bad(error.to_string()));
     let input = input.map_or_else(null, Ok)?;
-    match app.ask(Request::Question { run, name: question, input }).await? {
+    match app.ask(values.of(Request::Question { run, name: question, input })).await? {
         Answer::Value(value) => Ok(axum::Json(json!({ "answer": value })).into_response()),
         other => Err(unexpected(&other)),
     }

@@ -12,8 +12,8 @@ use tiffany::control::{Answer, Decision, Doubt, Request};
 use super::look::detail;
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::Answered;
 use crate::http::change::Noted;
+use crate::http::{Answered, Values};
 use crate::http::{Json, given};
 
 pub(super) async fn list(State(app): State<App>) -> Answered {
@@ -53,6 +53,7 @@ pub(super) struct Decides {
 
 pub(super) async fn decide(
     State(app): State<App>,
+    values: Values,
     Extension(noted): Extension<Noted>,
     Json(decides): Json<Decides>,
 ) -> Answered {
@@ -66,6 +67,6 @@ pub(super) async fn decide(
             return Err(DaemonError::BadRequest(message.into()).into());
         }
     };
-    app.ask(Request::Decide { key: decides.key, decision }).await?;
+    app.ask(values.of(Request::Decide { key: decides.key, decision })).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

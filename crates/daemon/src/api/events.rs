@@ -40,6 +40,7 @@ pub(super) struct Which {
     epoch: Option<u64>,
     all: bool,
     ghosts: Option<bool>,
+    ends: bool,
 }
 
 /// The most events in one write.
@@ -86,7 +87,8 @@ async fn open(
     let mut wanted = Wanted::new().ghosts(which.ghosts.unwrap_or(true));
     wanted.run = run;
     wanted.from = from;
-    if which.all {
+    wanted.ends = which.ends;
+    if which.all && !which.ends {
         wanted = wanted.detail(Detail::All);
     }
     let events = Events {

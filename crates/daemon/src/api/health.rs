@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tiffany::control::{Answer, Request};
@@ -24,10 +24,14 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
         Phase::Starting => Some(json!("runs are being resumed")),
         Phase::Draining | Phase::Closing => Some(json!("the daemon is ending")),
         // Health checks are frequent, so this request lists nothing.
-        Phase::Ready => match app.ask(Request::Health).await {
-            Ok(_) => check_audit(&app).await.err().map(|error| Problem::from(error).json()),
-            Err(problem) => Some(problem.json()),
-        },
+        Phase::Ready => {
+            let patience = READY_TIMEOUT.min(app.limits.answer_time);
+            match tokio::join!(app.ask_within(patience, Request::Health), check_audit(&app)) {
+                (Ok(_), Ok(())) => None,
+                (Err(problem), _) => Some(problem.json()),
+                (_, Err(error)) => Some(Problem::from(error).json()),
+            }
+        }
     };
     match why {
         None => axum::Json(json!({ "status": "ready" })).into_response(),
@@ -38,22 +42,27 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
     }
 }
 
-/// How long writing the audit file may take before the daemon counts as not ready.
-const AUDIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the loop and the audit may take before the daemon counts as not ready. Most probes have
+/// a timeout of two seconds or more.
+const READY_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Returns an error if the audit file cannot be written, or not within [`AUDIT_TIMEOUT`].
 async fn check_audit(app: &App) -> Result<(), AuthError> {
     let audit = Arc::clone(&app.audit);
-    let checked = tokio::time::timeout(AUDIT_TIMEOUT, at_leisure(move || audit.check())).await;
+    let checked = tokio::time::timeout(READY_TIMEOUT, at_leisure(move || audit.check())).await;
     checked.unwrap_or_else(|_| {
-        let why = format!("it has been locked or busy for {AUDIT_TIMEOUT:?}");
+        let why = format!("it has been locked or busy for {READY_TIMEOUT:?}");
         Err(AuthError::Audit { file: app.dir.join(AUDIT), why })
     })
 }
 
 /// Returns counters and measurements in the format of Prometheus.
-pub(super) async fn metrics(State(app): State<App>) -> Answered {
+pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Answered {
+    let accepted = headers.get(header::ACCEPT).map(HeaderValue::as_bytes);
     match app.ask(Request::Metrics).await? {
+        Answer::Metrics(metrics) if accepted == Some(b"application/json") => {
+            Ok(axum::Json(metrics).into_response())
+        }
         Answer::Metrics(metrics) => {
             let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
             Ok(([(header::CONTENT_TYPE, kind)], metrics.to_string()).into_response())

@@ -11,7 +11,8 @@ use serde_json::json;
 use tiffany::Time;
 use tiffany::Uuid;
 use tiffany::control::{
-    Answer, Request, RunDetail, RunQuery, SortBy, State as RunState, parse_moment,
+    Answer, Request, RunDetail, RunQuery, SortBy, State as RunState, parse_filters, parse_moment,
+    parse_tags,
 };
 use tiffany::pal::{Subscription, Told, Wanted};
 
@@ -20,6 +21,8 @@ use crate::auth::Who;
 use crate::error::DaemonError;
 use crate::http::{Answered, Problem};
 use crate::http::{Named, Query};
+
+use super::run_logs::with_logs;
 
 /// Query parameters of the list of runs.
 #[derive(Default, Deserialize)]
@@ -31,10 +34,13 @@ pub(super) struct Listed {
     since: Option<String>,
     before: Option<String>,
     parent: Option<String>,
+    tag: Option<String>,
+    attribute: Option<String>,
     sort: Option<String>,
     order: Option<String>,
     limit: Option<u64>,
     after: Option<String>,
+    log: bool,
 }
 
 fn bad(message: String) -> Problem {
@@ -81,6 +87,8 @@ impl Listed {
             since: moment("since", self.since.as_deref())?,
             before: moment("before", self.before.as_deref())?,
             parent,
+            tags: self.tag.as_deref().map(parse_tags).unwrap_or_default(),
+            attributes: self.attribute.as_deref().map_or(Ok(Vec::new()), parse_filters)?,
             sort,
             descending,
             limit: limit as usize,
@@ -101,8 +109,10 @@ fn moment(name: &str, text: Option<&str>) -> Result<Option<Time>, Problem> {
 }
 
 pub(super) async fn list(State(app): State<App>, Query(listed): Query<Listed>) -> Answered {
+    let with_log = listed.log;
     let query = listed.query(&app).await?;
     match app.ask(Request::Runs(query)).await {
+        Ok(Answer::Runs(page)) if with_log => with_logs(&app, page).await,
         Ok(Answer::Runs(page)) => Ok(axum::Json(page).into_response()),
         Ok(other) => Err(unexpected(&other)),
         // The cursor came from the client, so a bad one is a bad request.
@@ -128,19 +138,32 @@ pub(super) async fn show(
     State(app): State<App>,
     Extension(who): Extension<Who>,
     Named(name): Named<String>,
-    Query(Waits { wait }): Query<Waits>,
+    Query(waits): Query<Waits>,
 ) -> Answered {
+    let mut detail = waited_for(&app, &who, &name, waits).await?;
+    // Its value or its error is there already, in the form of all clients.
+    detail.recorded = None;
+    Ok(axum::Json(detail).into_response())
+}
+
+/// Returns a run when it has finished, or when the wait has.
+pub(super) async fn waited_for(
+    app: &App,
+    who: &Who,
+    name: &str,
+    Waits { wait }: Waits,
+) -> Result<RunDetail, Problem> {
     if wait.is_some_and(|wait| wait > MAX_WAIT_SECONDS) {
         return Err(bad(format!("`wait` is {MAX_WAIT_SECONDS} seconds at most")));
     }
-    let run = app.find(&name).await?;
+    let run = app.find(name).await?;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(wait.unwrap_or(0).into());
     let mut events = None;
     loop {
-        let detail = detail(&app, run).await?;
+        let detail = detail(app, run).await?;
         let is_over = detail.summary.state != RunState::Live;
         if is_over || tokio::time::Instant::now() >= deadline {
-            return Ok(axum::Json(detail).into_response());
+            return Ok(detail);
         }
         // A run whose log has failed cannot end before a restart.
         app.ask(Request::Health).await?;
@@ -153,11 +176,11 @@ pub(super) async fn show(
         tokio::select! {
             () = happened(events) => {}
             () = tokio::time::sleep_until(deadline.min(tokio::time::Instant::now() + PACE)) => {}
-            () = app.closing() => return Ok(axum::Json(detail).into_response()),
+            () = app.closing() => return Ok(detail),
         }
         // The token may have been removed in the meantime. This line is reached at least once a
         // second.
-        app.gate.still_knows(&who)?;
+        app.gate.still_knows(who)?;
     }
 }
 
@@ -192,6 +215,7 @@ pub(super) async fn status(State(app): State<App>) -> Answered {
             });
             let all = json!({
                 "pid": status.pid,
+                "url": status.url,
                 "version": status.version,
                 "api": "v1",
                 "dir": app.dir,

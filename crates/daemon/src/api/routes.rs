@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
-    actions, approvals, blobs, diff, doubts, events, health, keep, look, me, page, pages, records,
-    rerun, run_index, stuck, submit,
+    actions, approvals, blobs, diff, doubts, events, health, keep, look, me, outcome, page, pages,
+    records, rerun, run_index, stuck, submit,
 };
 use crate::app::App;
 use crate::auth::Role;
@@ -162,6 +162,18 @@ const EVENTS: &[Parameter] = &[
         Schema::Yes,
         "Also events that happen again while a run is resumed; yes by default.",
     ),
+    ("ends", Schema::Yes, "Only the events that report how a run ended."),
+];
+/// How a client library says that its codec made the values of a request.
+const ENCODED: Parameter = (
+    "Tiffany-Values",
+    Schema::OneOf(&["plain", "encoded"]),
+    "`encoded`: the values are in the form of the codec of the program's language; by default plain JSON.",
+);
+const VALUES: &[Parameter] = &[ENCODED];
+const SUBMIT: &[Parameter] = &[
+    ("Idempotency-Key", Schema::Is("Key"), "A key that the id is made from, instead of an id."),
+    ENCODED,
 ];
 const LAST_EVENT: &[Parameter] = &[(
     "Last-Event-ID",
@@ -221,6 +233,16 @@ pub(super) const ROUTES: &[Route] = &[
             ("before", Schema::Is("Moment"), "Only runs that started before this moment."),
             ("parent", Schema::Is("Name"), "Only forks of this run."),
             (
+                "tag",
+                Schema::Text,
+                "Only runs that have all of these tags, separated by commas; one with a comma in it between quotation marks.",
+            ),
+            (
+                "attribute",
+                Schema::Is("AttributeFilters"),
+                "Only runs that fulfil all of these conditions, separated by commas, such as `amount>=10,customer=ada`.",
+            ),
+            (
                 "sort",
                 Schema::OneOf(&["started", "ended", "id", "function"]),
                 "The sort key; by default the start.",
@@ -228,11 +250,12 @@ pub(super) const ROUTES: &[Route] = &[
             ("order", Schema::OneOf(&["asc", "desc"]), "By default `desc` for times and `asc` for names."),
             ("limit", Schema::Count(1, 10_000), "How many at most; by default 100."),
             ("after", Schema::Text, "The `next` of the page before."),
+            ("log", Schema::Yes, "Each run with what its file says: `log`."),
         ])
         .answers(&[(200, "A page of runs.", Some("RunPage"))]),
     post("/api/v1/runs", operator("submit"), handler!(submit::submit))
         .about("Starts a run. The same id with the same function and input is the same run, however often it is submitted.")
-        .headers(&[("Idempotency-Key", Schema::Is("Key"), "A key that the id is made from, instead of an id.")])
+        .headers(SUBMIT)
         .body(Body::Needed("Submit"))
         .answers(&[
             (201, "The run is new, and durable in the log.", Some("Submitted")),
@@ -243,6 +266,10 @@ pub(super) const ROUTES: &[Route] = &[
         .about("One run: its tasks and what they wait for, or its value.")
         .query(&[("wait", Schema::Count(0, 60), "How many seconds to wait for the end of the run.")])
         .answers(&[(200, "The run.", Some("RunDetail"))]),
+    get("/api/v1/runs/{run}/outcome", VIEWER, handler!(outcome::outcome))
+        .about("What came of a run, as its log has it: a value in the form of the codec, or the whole error. For client libraries; others find the value in `GET /api/v1/runs/{run}`.")
+        .query(&[("wait", Schema::Count(0, 60), "How many seconds to wait for the end of the run.")])
+        .answers(&[(200, "The outcome, or the state of a run that has none yet.", Some("Outcome"))]),
     delete("/api/v1/runs/{run}", admin("remove"), handler!(keep::remove))
         .about("Removes a finished run, and erases it from every file within seconds. Its id stays taken.")
         .answers(NO_BODY),
@@ -327,14 +354,17 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(NO_BODY),
     post("/api/v1/runs/{run}/messages", operator("send"), handler!(actions::send))
         .about("Sends a message to a run.")
+        .headers(VALUES)
         .body(Body::Needed("Message"))
         .answers(NO_BODY),
     post("/api/v1/runs/{run}/queries/{name}", VIEWER, handler!(actions::query))
         .about("Asks a run a question, which it answers from its memory.")
+        .headers(VALUES)
         .body(Body::IfGiven("Question"))
         .answers(&[(200, "The answer.", Some("Answer"))]),
     post("/api/v1/runs/{run}/forks", operator("fork"), handler!(actions::fork))
         .about("Forks a run: starts a new run that shares its history up to a record.")
+        .headers(VALUES)
         .body(Body::Needed("Fork"))
         .answers(&[(201, "The fork.", Some("Forked"))]),
     post("/api/v1/runs/{run}/allow", operator("allow"), handler!(actions::allow))
@@ -353,6 +383,7 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(&[(200, "The result of the replay.", Some("Anything"))]),
     post("/api/v1/promises/{promise}", operator("settle"), handler!(actions::settle))
         .about("Settles an external promise, with a value or with an error. The first answer counts.")
+        .headers(VALUES)
         .body(Body::Needed("Settle"))
         .answers(&[(200, "Whether it was the first answer.", Some("Settled"))]),
     get("/api/v1/approvals", VIEWER, handler!(approvals::list))
@@ -386,6 +417,7 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(&[(200, "The steps.", Some("Doubts"))]),
     post("/api/v1/doubts", admin("decide"), handler!(doubts::decide))
         .about("Decides the outcome of a step in doubt.")
+        .headers(VALUES)
         .body(Body::Needed("Decision"))
         .answers(NO_BODY),
     post("/api/v1/prune", admin("prune"), handler!(keep::prune))

@@ -1,19 +1,23 @@
 //! Starts runs. Submitting is idempotent: an id names one run, however often it is submitted.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
-use tiffany::ErrorKind;
-use tiffany::control::{Answer, Request, check_name};
+use serde_json::{Value, json};
+use tiffany::control::{Answer, Request, check_name, parse_values};
+use tiffany::durable::{StartDeadline, StartOptions};
+use tiffany::{ErrorKind, TaskError, units};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
 use crate::http::change::Noted;
-use crate::http::{Answered, Problem};
+use crate::http::{Answered, Problem, Values};
 use crate::http::{Json, given};
 
 /// The body of a request to start a run.
@@ -25,6 +29,12 @@ pub(super) struct Submit {
     id: Option<String>,
     #[serde(default, deserialize_with = "given")]
     input: Option<Box<RawValue>>,
+    #[serde(default)]
+    tags: BTreeSet<String>,
+    #[serde(default)]
+    attributes: serde_json::Map<String, Value>,
+    #[serde(default, deserialize_with = "given")]
+    deadline: Option<Value>,
 }
 
 /// The header whose value determines the id of the run.
@@ -32,6 +42,7 @@ const KEY: &str = "idempotency-key";
 
 pub(super) async fn submit(
     State(app): State<App>,
+    values: Values,
     Extension(noted): Extension<Noted>,
     headers: HeaderMap,
     Json(submit): Json<Submit>,
@@ -45,8 +56,12 @@ pub(super) async fn submit(
         Some(input) => input,
         None => null().map_err(|error| DaemonError::BadRequest(error.to_string()))?,
     };
-    let request = Request::Submit { function: submit.function, id: id.clone(), input };
-    match app.ask(request).await.map_err(for_who_submits)? {
+    let mut options = StartOptions::new();
+    options.tags = submit.tags;
+    options.attributes = parse_values(&Value::Object(submit.attributes))?;
+    options.deadline = submit.deadline.as_ref().map(deadline).transpose()?;
+    let request = Request::Submit { function: submit.function, id: id.clone(), input, options };
+    match app.ask(values.of(request)).await.map_err(for_who_submits)? {
         Answer::Run { run, is_new } => {
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
             let place = HeaderValue::from_str(&format!("/api/v1/runs/{run}"));
@@ -56,6 +71,21 @@ pub(super) async fn submit(
         }
         other => Err(unexpected(&other)),
     }
+}
+
+/// A deadline: a moment, a duration with its unit, or so many seconds from the start.
+fn deadline(given: &Value) -> Result<StartDeadline, Problem> {
+    let seconds = |number: f64| Duration::try_from_secs_f64(number).map(StartDeadline::After);
+    let read = match given {
+        Value::String(text) => units::deadline(text).ok(),
+        given => given.as_f64().and_then(|number| seconds(number).ok()),
+    };
+    read.ok_or_else(|| {
+        let message = format!(
+            "the deadline is a moment in UTC, such as 2026-11-05T09:41:00Z, a duration, such as 2h, or a number of seconds, and not {given}"
+        );
+        TaskError::new(ErrorKind::BadDeadline, message).into()
+    })
 }
 
 /// Replaces the next step of "unknown function": the client of an API cannot edit the program.

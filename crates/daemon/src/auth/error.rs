@@ -74,7 +74,7 @@ pub enum AuthError {
     TokenName(String),
     /// The change cannot be recorded in the audit file, so it is not made.
     #[error(
-        "the audit file {} cannot be written: {why} [TFY0179]; nothing can be changed until it can be written; free some space, or give another file", .file.display()
+        "the audit file {} cannot be written: {why} [TFY0179]; nothing can be changed until it can be written; free some space, repair the file, or end the process that has it locked", .file.display()
     )]
     Audit {
         /// The path of the audit file.

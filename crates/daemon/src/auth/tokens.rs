@@ -9,9 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use tiffany::binding::NotInherited;
+
 use super::token::{self, Kept, Token};
 use crate::auth::error::AuthError;
 use crate::auth::role::Role;
+use crate::file_lock::{self, LOCK_TIMEOUT};
 use crate::private;
 
 /// The name of the file in a log directory.
@@ -181,10 +184,9 @@ impl Tokens {
         let dir = private::dir_of(&self.file);
         // Tokens can be created before the log exists.
         private::make_dir(dir).map_err(failed)?;
-        let dir = File::open(dir).map_err(failed)?;
-        let exclusive = rustix::fs::FlockOperation::LockExclusive;
-        rustix::io::retry_on_intr(|| rustix::fs::flock(&dir, exclusive))
-            .map_err(|error| failed(error.into()))?;
+        let path = dir;
+        let dir = NotInherited::open(|| File::open(path)).map_err(failed)?;
+        file_lock::lock(&dir, path, LOCK_TIMEOUT).map_err(failed)?;
         let mut all = match fs::symlink_metadata(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             _ => self.read()?.1,

@@ -180,9 +180,12 @@ impl Config {
                 .map_err(|error| why("step_slots", error))?;
         }
         let from = file.parent().unwrap_or(Path::new(""));
+        // A Python module, such as `shop.orders:runtime`, is not a file beside the configuration.
+        let module = config.app.take_if(|app| is_module(app) && !from.join(&*app).exists());
         for path in config.paths() {
             *path = from.join(&*path);
         }
+        config.app = module.or(config.app.take());
         Ok(config)
     }
 
@@ -251,6 +254,14 @@ fn short(error: &RedactError) -> String {
     text.split(" [TFY").next().unwrap_or(&text).to_owned()
 }
 
+/// Returns whether the code of the runs is named as a Python module and not as a file.
+fn is_module(app: &Path) -> bool {
+    let is_name =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c == '_' || c.is_alphanumeric());
+    let is_file = app.extension().is_some_and(|extension| extension == "py");
+    !is_file && app.to_str().is_some_and(|text| text.split(['.', ':']).all(is_name))
+}
+
 /// Returns whether the text is an origin as browsers send it: a scheme, a host, and an optional
 /// port.
 fn is_origin(text: &str) -> bool {
@@ -310,6 +321,12 @@ mod tests {
         let all = Config::parse(&shown, Path::new("/etc/tiffany/t.toml")).unwrap();
         assert_eq!(all.dir.as_deref(), Some(Path::new("/var/lib/tiffany")));
         assert_eq!(all.app.as_deref(), Some(Path::new("/etc/tiffany/orders.py")));
+        let app = |app: &str| {
+            let text = format!("app = '{app}'");
+            Config::parse(&text, Path::new("/etc/tiffany/tiffany.toml")).unwrap().app.unwrap()
+        };
+        assert_eq!(app("shop.orders:runtime"), Path::new("shop.orders:runtime"));
+        assert_eq!(app("shop/orders.py"), Path::new("/etc/tiffany/shop/orders.py"));
         assert_eq!(all.tls().unwrap().key, Path::new("/etc/tiffany/server.key"));
         assert_eq!(all.grace(), Some(Duration::from_secs(10)));
         let day = Duration::from_secs(86_400);

@@ -17,12 +17,12 @@ use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_user_timeout;
 use tiffany::binding::NotInherited;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use super::bare::Explained;
+use super::connection::Connection;
 use super::head;
 use super::peers::{Peer, Peers};
 use super::problem::Problem;
@@ -166,21 +166,21 @@ async fn accept(listener: NotInherited<tokio::net::TcpListener>, house: Arc<Hous
             spares.push(spare);
         }
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = Connection::accept(&listener) => accepted,
             () = house.app.closing() => return,
         };
         match accepted {
             Ok((stream, address)) => {
                 // A response is written in one piece, and should be sent at once.
-                drop(stream.set_nodelay(true));
+                drop(stream.socket().set_nodelay(true));
                 // A client that acknowledges nothing is disconnected, whatever the connection is
                 // for.
                 let patience = u32::try_from(2 * house.app.limits.ping.as_millis());
-                let _ = set_tcp_user_timeout(&stream, patience.unwrap_or(u32::MAX));
+                let _ = set_tcp_user_timeout(stream.socket(), patience.unwrap_or(u32::MAX));
                 tokio::spawn(connected(stream, address, Arc::clone(&house)));
             }
             Err(error) if lacks_descriptor(&error) && spares.pop().is_some() => {
-                if let Ok((stream, _)) = listener.accept().await {
+                if let Ok((stream, _)) = Connection::accept(&listener).await {
                     let problem = Problem::from(DaemonError::NoDescriptor);
                     turn_away(stream, &problem, SHORT_FAREWELL).await;
                 }
@@ -197,7 +197,7 @@ fn lacks_descriptor(error: &std::io::Error) -> bool {
     matches!(number, Some(Errno::MFILE | Errno::NFILE))
 }
 
-async fn connected(stream: TcpStream, address: SocketAddr, house: Arc<House>) {
+async fn connected(stream: Connection, address: SocketAddr, house: Arc<House>) {
     let _connected = match house.peers.connect(address.ip()) {
         Ok(connected) => connected,
         Err(error) => match house.farewells.try_acquire() {
@@ -220,7 +220,7 @@ async fn connected(stream: TcpStream, address: SocketAddr, house: Arc<House>) {
     }
 }
 
-async fn turn_away(mut stream: TcpStream, problem: &Problem, patience: Duration) {
+async fn turn_away(mut stream: Connection, problem: &Problem, patience: Duration) {
     let farewell = async {
         stream.write_all(problem.raw().as_bytes()).await?;
         stream.shutdown().await?;

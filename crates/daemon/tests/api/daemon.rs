@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::json;
 use tiffany::binding::{Language, Wanted, Way};
@@ -236,4 +237,28 @@ fn metrics_and_health_are_there() {
     assert!(status["functions"].as_array().unwrap().contains(&work), "{status}");
     assert_eq!(status["limits"]["body_bytes"], 8 << 20);
     assert_eq!(status["limits"]["header_time"], 15.0);
+}
+
+#[test]
+fn a_probe_is_answered_within_two_seconds_while_a_task_keeps_its_turn() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    assert_eq!(house.get("/readyz").status, 200);
+    let ready = std::thread::scope(|scope| {
+        // The answer may wait for the turn that begins.
+        scope.spawn(|| assert_eq!(house.submit("stare", "stares", "8000").status, 201));
+        // Before the task has its turn, the daemon is ready.
+        (0..100).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            let begun = std::time::Instant::now();
+            let ready = house.get("/readyz");
+            let took = begun.elapsed();
+            assert!(took < Duration::from_secs(2), "{took:?}");
+            (ready.status == 503).then_some(ready)
+        })
+    });
+    let ready = ready.expect("a task that keeps its turn is noticed");
+    assert_eq!(ready.json()["why"]["code"], json!("TFY0160"), "{}", ready.body);
+    house.wait_for("stares", "completed");
+    assert_eq!(house.get("/readyz").status, 200);
 }

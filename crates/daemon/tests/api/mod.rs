@@ -1,6 +1,7 @@
 //! The HTTP API, a file for each topic.
 
 mod approvals;
+mod attributes;
 mod daemon;
 mod records;
 mod runs;

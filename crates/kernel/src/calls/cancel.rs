@@ -122,4 +122,32 @@ impl Run {
         let message = format!("the run took longer than {limit:?}");
         self.fail(RunFailure::Limit(TaskError::new(ErrorKind::TimeLimit, message)));
     }
+
+    /// Handles the run's deadline. It means nothing to a run whose outcome is fixed, or that is
+    /// being cancelled already.
+    pub(crate) fn past_deadline(&mut self) {
+        let root = self.root().slot;
+        let task = &self.tasks[root as usize];
+        let is_cancelled = task.state() == TaskState::Cancelling
+            || task.state() == TaskState::Cancelled
+            || task.marks.has(Mark::CancelRequested);
+        if !is_cancelled && !self.is_decided && !self.is_over() {
+            self.record(root, |_| RecordKind::PastDeadline);
+            self.pass_deadline();
+        }
+    }
+
+    /// Fails the run because its deadline passed, which is recorded already.
+    pub(crate) fn pass_deadline(&mut self) {
+        let deadline = self.rare.deadline.take();
+        let shown = deadline.map(|deadline| format!(", {}", deadline.shown)).unwrap_or_default();
+        let message = format!("the run had not ended at its deadline{shown}");
+        self.rare.is_past_deadline = true;
+        self.fail(RunFailure::Limit(TaskError::new(ErrorKind::DeadlinePassed, message)));
+    }
+
+    /// Whether the run failed because its deadline passed.
+    pub fn is_past_deadline(&self) -> bool {
+        self.rare.is_past_deadline
+    }
 }

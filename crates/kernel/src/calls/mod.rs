@@ -107,6 +107,9 @@ impl Run {
             SystemCall::Show(shown) => self.show(me, shown),
             SystemCall::Approve(asking) => self.approve(me, id, *asking),
             SystemCall::Charge(cost) => self.charge(cost),
+            SystemCall::SetAttributes(changes) => self.set_attributes(changes),
+            // Its record is all that it does.
+            SystemCall::Annotate(_) => Answer::Now(Reply::Unit),
             SystemCall::Custom(name, _) => Answer::error(
                 ErrorKind::Unanswered,
                 format!("no handler answers the call `{name}`"),

@@ -270,7 +270,8 @@ impl Taking {
         }
         kept.end = passed.end;
         if let Some(broken) = passed.broken {
-            kept.damaged = Some(LogError::DamagedRun { run, broken }.to_string());
+            let path = std::path::PathBuf::from(format!("{run}.wal"));
+            kept.damaged = Some(LogError::run(run, &path, broken).to_string());
         }
         Ok(passed.blobs)
     }

@@ -13,6 +13,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use tiffany::binding::Release;
+use tiffany::durable::AttributeChange;
 use tiffany::kernel::{GatherMode, ObjectRef, TaskRef, Waitable as Target};
 use tiffany::pal::Shown;
 use tiffany::{Claim, ErrorKind, Reply, SystemCall as KernelCall, Tid, Time, Uuid, Value, binding};
@@ -99,6 +100,7 @@ pub(crate) enum Op {
     LeaveGroup(ObjectRef),
     Show(Box<Shown>),
     Charge(u64),
+    SetAttributes(Vec<AttributeChange>),
     ReceiveMessage(String),
     Patched(String),
     /// Restarts the run's function with these arguments.
@@ -296,6 +298,7 @@ pub(crate) fn request(call: &Bound<'_, SystemCall>) -> PyResult<KernelCall> {
         | Op::SleepUntil(_)
         | Op::Approve(_)
         | Op::Charge(_)
+        | Op::SetAttributes(_)
         | Op::ReceiveMessage(_) => Some(kernel_call(call)),
         Op::Other(perform) => perform.request(call)?,
         _ => None,
@@ -354,6 +357,7 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::JoinGroup(_, group) | Op::LeaveGroup(group) => KernelCall::JoinGroup(*group),
         Op::Show(shown) => KernelCall::Show(shown.clone()),
         Op::Charge(cost) => KernelCall::Charge(*cost),
+        Op::SetAttributes(changes) => KernelCall::SetAttributes(changes.clone()),
         Op::ReceiveMessage(name) => KernelCall::ReceiveMessage(name.as_str().into()),
         Op::Patched(id) => KernelCall::Patched(id.as_str().into(), true),
         // The root of a durable run restarts in another way; other tasks are refused.

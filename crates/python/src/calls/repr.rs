@@ -51,6 +51,7 @@ pub(crate) fn name(py: Python<'_>, op: &Op) -> Cow<'static, str> {
         Op::JoinGroup(..) | Op::LeaveGroup(_) => "JoinGroup",
         Op::Show(_) => "Show",
         Op::Charge(_) => "Charge",
+        Op::SetAttributes(_) => "SetAttributes",
         Op::ReceiveMessage(_) => "ReceiveMessage",
         Op::Patched(_) => "Patched",
         Op::ContinueAs(..) => "ContinueAs",

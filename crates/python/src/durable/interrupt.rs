@@ -17,7 +17,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use tiffany::binding::{self, Interrupter};
 
-use crate::durable::step_loop;
+use crate::durable::{blocked_call, step_loop};
 use crate::process::session::Process;
 
 /// The exception. Catching it creates an instance, and creating an instance raises it again, so
@@ -62,12 +62,22 @@ thread_local! {
 
 /// Interrupts the code on the current thread.
 pub(crate) fn interrupter(py: Python<'_>) -> PyResult<Interrupter> {
-    interrupter_where(py, |_, _| Ok(true))
+    let ends_calls = blocked_call::prepare(py)?;
+    interrupter_where(py, ends_calls, |_, _| Ok(true))
+}
+
+/// Raises the exception on this thread if its code was interrupted and has not been left.
+pub(super) fn raise_again(py: Python<'_>) -> PyResult<()> {
+    match RAISED.with(|raised| raised.load(Ordering::Relaxed)) {
+        true => Err(PyErr::from_type(turn_interrupted(py)?.clone(), ())),
+        false => Ok(()),
+    }
 }
 
 /// Interrupts the code on the current thread where that is safe.
 fn interrupter_where(
     py: Python<'_>,
+    ends_calls: bool,
     is_possible: fn(Python<'_>, c_long) -> PyResult<bool>,
 ) -> PyResult<Interrupter> {
     let (thread, class) = (thread_ident(), turn_interrupted(py)?.clone().unbind());
@@ -87,6 +97,9 @@ fn interrupter_where(
                     error.write_unraisable(py, None);
                 }
                 raise_in(thread, class.as_ptr());
+                if ends_calls && let Err(error) = blocked_call::end(py) {
+                    error.write_unraisable(py, None);
+                }
             }
         });
     }))
@@ -149,7 +162,7 @@ thread_local! {
 #[inline]
 pub(super) fn steps_are_here(py: Python<'_>) -> PyResult<()> {
     if !are_steps_here() {
-        let interrupter = interrupter_where(py, step_loop::runs_callback)?;
+        let interrupter = interrupter_where(py, false, step_loop::runs_callback)?;
         *STEPS.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupter);
         STEPS_ARE_HERE.set(Some(Process::current()));
     }

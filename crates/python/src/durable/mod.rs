@@ -3,6 +3,9 @@
 
 mod agent;
 pub(crate) mod attempt;
+mod attributes;
+mod blocked_call;
+mod client;
 pub(crate) mod control;
 mod elsewhere;
 pub(crate) mod forks;
@@ -22,7 +25,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 /// Converts a number of seconds that `python/tiffany` has checked.
-fn seconds(seconds: f64) -> Duration {
+pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
@@ -39,6 +42,8 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(attempt::attempt, module)?)?;
     module.add_function(wrap_pyfunction!(crate::process::interpreter::leave, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
+    attributes::add(module)?;
+    client::add(module)?;
     messages::add(module)
 }
 

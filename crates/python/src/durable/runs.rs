@@ -4,15 +4,15 @@
 use pyo3::prelude::*;
 use serde_json::value::RawValue;
 use tiffany::binding;
-use tiffany::control::{Decision, Doubt, Paused};
-use tiffany::durable::DurableRun;
+use tiffany::control::{Decision, Doubt, Paused, RunPage, RunQuery, State};
+use tiffany::durable::{DurableRun, StartOptions};
 use tiffany::metrics::Snapshot;
 use tiffany::{RunError, Runtime, Uuid};
 
 pub(crate) use crate::durable::messages::identity;
 use crate::process::{interpreter, session};
 use crate::values::errors::{Raise, TiffanyError};
-use crate::values::{argument, errors, json};
+use crate::values::{argument, attributes, errors, json};
 
 /// A handle of a run whose values are JSON.
 fn run(uuid: Uuid) -> DurableRun<Box<RawValue>> {
@@ -34,12 +34,42 @@ pub(crate) fn submit(
     function: &str,
     id: &str,
     input: String,
+    options: &StartOptions,
 ) -> PyResult<String> {
     let input = json::raw_text(input);
     let submitted = interpreter::without(py, || {
-        runtime.submit::<Box<RawValue>>(function, id, &input).map(|run| run.uuid())
+        let run = runtime.submit_with::<Box<RawValue>>(function, id, &input, options);
+        run.map(|run| run.uuid())
     });
     raised(py, submitted).map(|uuid| uuid.to_string())
+}
+
+/// Reads which runs are asked for: tags, conditions, states, a function, and how many at most.
+pub(crate) fn query_of(
+    py: Python<'_>,
+    (tags, filters): (Vec<String>, Vec<String>),
+    states: Vec<String>,
+    function: Option<String>,
+    limit: usize,
+) -> PyResult<RunQuery> {
+    let state = |word: &String| {
+        State::parse(word).ok_or_else(|| {
+            let message = format!("there is no state {word:?}");
+            TiffanyError::BadArgument.err(py, message)
+        })
+    };
+    let states = states.iter().map(state).collect::<PyResult<_>>()?;
+    let attributes = attributes::filters(py, &filters)?;
+    Ok(RunQuery { states, function, tags, attributes, limit, ..RunQuery::default() })
+}
+
+/// Lists runs, as JSON.
+pub(crate) fn list(py: Python<'_>, runtime: &mut Runtime, query: &RunQuery) -> PyResult<String> {
+    raised(py, interpreter::without(py, || runtime.runs(query))).map(|page| page_json(&page))
+}
+
+pub(crate) fn page_json(page: &RunPage) -> String {
+    serde_json::to_string(page).unwrap_or_else(|_| "{}".into())
 }
 
 /// Drives all runs until this one has finished, and returns its value.
@@ -137,7 +167,7 @@ pub(super) fn paused_run(paused: &Paused) -> PausedParts {
 /// A step in doubt: its key, its run, its name, the attempt, and whether its task waits.
 pub(crate) type DoubtParts = (String, String, String, u64, bool);
 
-pub(super) fn doubt(doubt: &Doubt) -> DoubtParts {
+pub(crate) fn doubt(doubt: &Doubt) -> DoubtParts {
     let Doubt { key, run, step, attempt, waits, .. } = doubt;
     (key.clone(), run.to_string(), step.clone(), *attempt, *waits)
 }
@@ -153,7 +183,7 @@ pub(crate) fn doubts(runtime: &Runtime) -> Vec<DoubtParts> {
 }
 
 /// Decides a step in doubt: `("done", value)`, `("failed", why)` or `("again", None)`.
-pub(super) fn decision(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Decision> {
+pub(crate) fn decision(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Decision> {
     Ok(match what {
         "done" => Decision::Done(json::raw(given, || "the result of a step".into())?),
         "failed" => Decision::Failed(argument::failed(given)?),

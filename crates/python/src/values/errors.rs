@@ -137,9 +137,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &TaskError) -> PyErr {
         traceback::set(exception, raised.traceback.as_ref().map(|traceback| traceback.bind(py)));
         return PyErr::from_value(exception.clone().into_any());
     }
-    if let Some(exception) =
-        error.detail().and_then(|detail| crate::values::json::exception(py, detail))
-    {
+    if let Some(exception) = crate::values::json::exception(py, error) {
         let _ =
             exception.bind(py).setattr("_error", ErrorBox(error.clone()).into_pyobject(py).ok());
         return PyErr::from_value(exception.into_bound(py));

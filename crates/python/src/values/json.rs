@@ -38,10 +38,10 @@ pub(crate) fn raw_text(json: String) -> Box<RawValue> {
 }
 
 /// Decodes an exception. If it cannot be recreated, returns one that describes it.
-pub(crate) fn exception(py: Python<'_>, detail: &str) -> Option<Py<PyAny>> {
-    match codec::decode_exception(py, detail) {
+pub(crate) fn exception(py: Python<'_>, recorded: &TaskError) -> Option<Py<PyAny>> {
+    match codec::decode_exception(py, recorded.detail()?) {
         Ok(Decoded::Exception(exception)) => Some(exception.into_any()),
-        Ok(Decoded::Unknown { type_name, message, cause }) => {
+        Ok(Decoded::Unknown { type_name, message, args, cause }) => {
             let text = format!("{type_name}: {message}");
             let what = format!("an exception cannot be made again here: {text}");
             let error = TaskError::new(ErrorKind::StepFailed, what);
@@ -50,7 +50,16 @@ pub(crate) fn exception(py: Python<'_>, detail: &str) -> Option<Py<PyAny>> {
                 py,
                 cause.map(|cause| PyErr::from_value(cause.into_bound(py).into_any())),
             );
-            Some(made.into_value(py).into_any())
+            let made = made.into_value(py).into_bound(py).into_any();
+            let lines = recorded.trace().map(|trace| trace.lines.join("\n"));
+            let told = made
+                .setattr("original_class", type_name)
+                .and_then(|()| made.setattr("original_args", args))
+                .and_then(|()| made.setattr("traceback", lines));
+            if let Err(error) = told {
+                error.write_unraisable(py, Some(&made));
+            }
+            Some(made.unbind())
         }
         Err(_) => None,
     }
@@ -77,7 +86,8 @@ fn untraced(exception: &Bound<'_, PyBaseException>) -> TaskError {
             "{text} ended it, as it ends a process; return from it, or raise an Exception"
         ));
     }
-    match codec::encode(exception.as_any()) {
+    // Parts that have no form are there as text. Only Ctrl-C is an error.
+    match codec::encode_exception(exception) {
         Ok(detail) => TaskError::failed(text).with_detail(detail),
         Err(error) => {
             let message = format!("it failed with {text}; {}", error.message());

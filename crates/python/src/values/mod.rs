@@ -3,6 +3,7 @@
 
 pub(crate) mod approvals;
 pub(crate) mod argument;
+pub(crate) mod attributes;
 pub(crate) mod codec;
 pub(crate) mod coroutine_kind;
 pub(crate) mod errors;

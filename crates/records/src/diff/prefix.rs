@@ -123,8 +123,13 @@ pub(super) fn prefix(a: (RunReader, Names), b: (RunReader, Names)) -> Result<Pre
 
 /// Returns whether a record doesn't concern what the run did.
 fn is_passed_over(record: &Record<'_>) -> bool {
-    matches!(
+    let is_passed_over = matches!(
         record,
-        Record::ShutdownMarker(_) | Record::Forked(_) | Record::RunHeld(_) | Record::RunReleased(_)
-    )
+        Record::ShutdownMarker(_)
+            | Record::Forked(_)
+            | Record::RunHeld(_)
+            | Record::RunReleased(_)
+            | Record::Attributes(_)
+    );
+    is_passed_over || record.annotation().is_some()
 }

@@ -9,7 +9,7 @@ mod variants;
 
 use tiffany_log::{Line, LogLine, RecordType};
 
-pub use crate::record::variants::{EffectEnd, Ended, Wake};
+pub use crate::record::variants::{Annotated, EffectEnd, Ended, Wake};
 pub use field::{Digits, Field, Flag, Inline, Json, Text, Value, owned};
 
 /// A record that can be written.
@@ -119,6 +119,8 @@ records! {
         /// The version of the rules about the end of a run that it follows; absent for the first
         /// version.
         rules: Option<u64>,
+        /// The namespace that its identity belongs to; absent for the empty one.
+        namespace: Option<Text<'a>>,
         /// The id it was started with.
         id: Option<Text<'a>>,
         /// The name of the function.
@@ -127,6 +129,12 @@ records! {
         fork: Option<Json<'a>>,
         /// A summary of earlier generations: when the run started, and the number of calls.
         continued: Option<Json<'a>>,
+        /// When it fails if it has not ended.
+        deadline: Option<Text<'a>>,
+        /// The tags that it begins with.
+        tags: Option<Inline<'a>>,
+        /// The attributes that it begins with.
+        attributes: Option<Inline<'a>>,
         /// The input of the function.
         input: Option<Value<'a>>,
         /// The seed of its random numbers.
@@ -333,6 +341,120 @@ records! {
         by: Option<Text<'a>>,
         /// The reason that was given.
         why: Option<Text<'a>>,
+    }
+    /// The run has these tags and attributes from here on, and no others.
+    Attributes<'a> {
+        /// The tags.
+        tags: Option<Inline<'a>>,
+        /// The attributes.
+        attributes: Option<Inline<'a>>,
+        /// The line of code; absent in the last line of a run, which repeats them.
+        at: Option<Text<'a>>,
+    }
+    /// An agent was given an instruction.
+    InstructionStart<'a> {
+        /// The record of the call that it is about.
+        of: Option<u64>,
+        /// The generation of that record, if it is another one.
+        of_gen: Option<u64>,
+        /// The record of the instruction that the task follows.
+        instruction: Option<u64>,
+        /// The generation of that record, if it is another one.
+        instruction_gen: Option<u64>,
+        /// What it says.
+        value: Option<Value<'a>>,
+        /// The line of code.
+        at: Option<Text<'a>>,
+    }
+    /// An agent made or revised its plan.
+    LLMPlan<'a> {
+        /// The record of the call that it is about.
+        of: Option<u64>,
+        /// The generation of that record, if it is another one.
+        of_gen: Option<u64>,
+        /// The record of the instruction that the task follows.
+        instruction: Option<u64>,
+        /// The generation of that record, if it is another one.
+        instruction_gen: Option<u64>,
+        /// What it says.
+        value: Option<Value<'a>>,
+        /// The line of code.
+        at: Option<Text<'a>>,
+    }
+    /// A step of an agent's plan begins.
+    StepStart<'a> {
+        /// The record of the call that it is about.
+        of: Option<u64>,
+        /// The generation of that record, if it is another one.
+        of_gen: Option<u64>,
+        /// The record of the instruction that the task follows.
+        instruction: Option<u64>,
+        /// The generation of that record, if it is another one.
+        instruction_gen: Option<u64>,
+        /// What it says.
+        value: Option<Value<'a>>,
+        /// The line of code.
+        at: Option<Text<'a>>,
+    }
+    /// A tool of an agent has ended.
+    ToolResult<'a> {
+        /// The record of the call that it is about.
+        of: Option<u64>,
+        /// The generation of that record, if it is another one.
+        of_gen: Option<u64>,
+        /// The record of the instruction that the task follows.
+        instruction: Option<u64>,
+        /// The generation of that record, if it is another one.
+        instruction_gen: Option<u64>,
+        /// What it says.
+        value: Option<Value<'a>>,
+        /// The line of code.
+        at: Option<Text<'a>>,
+    }
+    /// An agent is about to change files.
+    PatchPreview<'a> {
+        /// The record of the call that it is about.
+        of: Option<u64>,
+        /// The generation of that record, if it is another one.
+        of_gen: Option<u64>,
+        /// The record of the instruction that the task follows.
+        instruction: Option<u64>,
+        /// The generation of that record, if it is another one.
+        instruction_gen: Option<u64>,
+        /// What it says.
+        value: Option<Value<'a>>,
+        /// The line of code.
+        at: Option<Text<'a>>,
+    }
+    /// An agent has changed files.
+    Commit<'a> {
+        /// The record of the call that it is about.
+        of: Option<u64>,
+        /// The generation of that record, if it is another one.
+        of_gen: Option<u64>,
+        /// The record of the instruction that the task follows.
+        instruction: Option<u64>,
+        /// The generation of that record, if it is another one.
+        instruction_gen: Option<u64>,
+        /// What it says.
+        value: Option<Value<'a>>,
+        /// The line of code.
+        at: Option<Text<'a>>,
+    }
+    /// An agent is done with its instruction.
+    TaskComplete<'a> {
+        /// The record of the call that it is about.
+        of: Option<u64>,
+        /// The generation of that record, if it is another one.
+        of_gen: Option<u64>,
+        /// The record of the instruction that the task follows.
+        instruction: Option<u64>,
+        /// The generation of that record, if it is another one.
+        instruction_gen: Option<u64>,
+        /// What it says.
+        value: Option<Value<'a>>,
+        /// The line of code.
+        at: Option<Text<'a>>,
     }
     /// The process shut down cleanly.
     ShutdownMarker {}

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use tiffany_kernel::CallKind;
+use tiffany_kernel::{Attributes, CallKind};
 
-use crate::record::field::{Json, Text, Value};
+use crate::attributes::of_record;
+use crate::record;
+use crate::record::field::{Inline, Json, Text, Value};
 use crate::record::{
     ApprovalDecided, EffectAllowed, EffectCheckpoint, EffectResult, Forked, Message,
-    PromiseSettled, Record, TaskExit, TaskWake, TaskYield,
+    PromiseSettled, Record, RunStart, TaskExit, TaskWake, TaskYield,
 };
 
 /// The reason why a task or a run continues.
@@ -24,6 +26,8 @@ pub enum Wake {
     CutShort,
     /// The run exceeded its time limit.
     OverTime,
+    /// The run's deadline passed.
+    Deadline,
     /// A reason that this version does not know.
     Unknown,
 }
@@ -36,6 +40,7 @@ impl TaskWake<'_> {
             Some("cancel") => Wake::Cancel { force: self.force.0 },
             Some("cut_short") => Wake::CutShort,
             Some("over_time") => Wake::OverTime,
+            Some("deadline") => Wake::Deadline,
             Some(_) => Wake::Unknown,
         }
     }
@@ -51,6 +56,23 @@ pub enum EffectEnd<'a> {
     /// The step is repeated at once: the attempt never began, or a person decided that it had no
     /// effect.
     Again,
+}
+
+/// What all annotations have.
+#[derive(Clone, Copy, Debug)]
+pub struct Annotated<'a> {
+    /// The type of the record.
+    pub kind: &'static str,
+    /// The record of the call that it is about.
+    pub of: Option<u64>,
+    /// The generation of that record, if it is another one.
+    pub of_gen: Option<u64>,
+    /// The record of the instruction that the task follows.
+    pub instruction: Option<u64>,
+    /// What it says.
+    pub value: Option<Value<'a>>,
+    /// The line of code.
+    pub at: Option<Text<'a>>,
 }
 
 /// The final result: a value or an error.
@@ -80,6 +102,31 @@ impl<'a> EffectResult<'a> {
             (Some(at), _) => EffectEnd::Retry(at),
             _ => EffectEnd::Over(Ended::of(self.value, self.error)),
         }
+    }
+}
+
+impl record::Attributes<'_> {
+    /// The tags and attributes.
+    pub fn read_all(&self) -> Attributes {
+        let json = |field: Option<Inline<'_>>| field.map(|Inline(json)| json.to_owned());
+        of_record(json(self.tags).as_deref(), json(self.attributes).as_deref())
+    }
+}
+
+impl RunStart<'_> {
+    /// The version of its line. An older program would start the run again without its deadline, or in another
+    /// namespace, so it must not read this.
+    pub fn version(&self) -> u64 {
+        match (self.namespace, self.deadline) {
+            (None, None) => 1,
+            _ => 2,
+        }
+    }
+
+    /// The tags and attributes that the run begins with.
+    pub fn attributes_at_start(&self) -> Attributes {
+        let json = |field: Option<Inline<'_>>| field.map(|Inline(json)| json.to_owned());
+        of_record(json(self.tags).as_deref(), json(self.attributes).as_deref())
     }
 }
 
@@ -172,6 +219,34 @@ impl<'a> Record<'a> {
             | Record::Message(Message { value, .. }) => *value,
             _ => None,
         }
+    }
+
+    /// Its annotation, if it is one.
+    pub fn annotation(&self) -> Option<Annotated<'a>> {
+        macro_rules! annotated {
+            ($($name:ident),+) => {
+                match self {
+                    $(Record::$name(it) => Some(Annotated {
+                        kind: stringify!($name),
+                        of: it.of,
+                        of_gen: it.of_gen,
+                        instruction: it.instruction,
+                        value: it.value,
+                        at: it.at,
+                    }),)+
+                    _ => None,
+                }
+            };
+        }
+        annotated!(
+            InstructionStart,
+            LLMPlan,
+            StepStart,
+            ToolResult,
+            PatchPreview,
+            Commit,
+            TaskComplete
+        )
     }
 
     /// Returns when and by whom a fork was given another answer than its parent, if it was.

@@ -48,6 +48,14 @@ pub use self::tree::Node;
 pub use self::walk::{Area, Leaf, Reach, Walk, text_of};
 use tiffany_log::RuleMark;
 
+/// Returns an error if the rules of this process take something out of a name by which something is found.
+pub fn refuse_installed(what: &str, name: &str) -> Result<(), TaskError> {
+    match process::known() {
+        Some(rules) if process::any() => rules.refuse_name(what, name),
+        _ => Ok(()),
+    }
+}
+
 /// Redacts a text with the rules of all runtimes in this process. It serves code that shows text to
 /// people or other programs directly.
 ///

@@ -6,6 +6,7 @@ mod fork;
 mod long_turn;
 mod name;
 mod redacted;
+mod start;
 mod summary;
 pub mod uuid_text;
 
@@ -33,6 +34,7 @@ pub use approval::{
 pub use fork::{Fork, ForkReply};
 pub use long_turn::LongTurn;
 pub use name::check_name;
+pub use start::{StartDeadline, StartOptions};
 pub use summary::{
     ErrorSummary, Looked, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, SHORTEST, SortBy,
     State, TaskSummary, find_named, moment, parse_moment,
@@ -75,6 +77,9 @@ pub enum Request {
         id: String,
         /// The input of the function.
         input: Box<RawValue>,
+        /// Its tags, attributes and deadline, if it is new.
+        #[serde(default, skip_serializing_if = "StartOptions::is_empty")]
+        options: StartOptions,
     },
     /// Sends a message to a run.
     Send {
@@ -255,8 +260,8 @@ impl Request {
         error: impl Fn(TaskError) -> TaskError,
     ) -> Result<Request, TaskError> {
         Ok(match self {
-            Request::Submit { function, id, input } => {
-                Request::Submit { function, id, input: value(input)? }
+            Request::Submit { function, id, input, options } => {
+                Request::Submit { function, id, input: value(input)?, options }
             }
             Request::Send { run, name, message } => {
                 Request::Send { run, name, message: value(message)? }

@@ -5,6 +5,7 @@
 use serde_json::value::RawValue;
 
 use super::Answer;
+use crate::attributes::{json_of_values, of_record};
 use crate::redact::Redactions;
 use crate::request::approval::{Approval, OpenApproval};
 use crate::request::summary::{RunDetail, RunSummary, TaskSummary};
@@ -69,6 +70,11 @@ impl RunSummary {
     fn redact(&mut self, rules: &Redactions) {
         self.error.iter_mut().for_each(|error| clean(&mut error.message, rules));
         self.waits.iter_mut().for_each(|waits| clean(waits, rules));
+        // Tags and the names of attributes with secrets in them are refused.
+        if !self.attributes.is_empty() {
+            let json = json_of_values(&self.attributes);
+            self.attributes = of_record(None, Some(&rules.json(&json))).values;
+        }
     }
 }
 
@@ -79,6 +85,10 @@ impl RunDetail {
             name.iter_mut().chain(waits_for).for_each(|text| clean(text, rules));
         }
         self.value = self.value.take().map(|json| cleaned(json, rules));
+        self.recorded = self.recorded.take().map(|recorded| match recorded {
+            Ok(json) => Ok(cleaned(json, rules)),
+            Err(error) => Err(rules.error(error)),
+        });
     }
 }
 

@@ -2,13 +2,14 @@
 //! loop.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
+use tiffany_kernel::{AttributeValue, Attributes, ErrorKind, TaskError, Time, Uuid};
 
 use super::uuid_text::{maybe_text, text, texts};
+use crate::attributes::AttributeFilter;
 use crate::key::run_id;
 use crate::outline::Outcome;
 use crate::redact;
@@ -131,6 +132,26 @@ pub struct RunSummary {
     /// The run and record that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// Its tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Its attributes, by name.
+    #[serde(
+        default,
+        with = "crate::attributes::values",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub attributes: BTreeMap<String, AttributeValue>,
+    /// When it fails if it has not ended, in RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
+}
+
+impl RunSummary {
+    /// Its tags and attributes.
+    pub fn all_attributes(&self) -> Attributes {
+        Attributes { tags: self.tags.iter().cloned().collect(), values: self.attributes.clone() }
+    }
 }
 
 /// A summary of an error.
@@ -183,6 +204,9 @@ pub struct RunDetail {
     /// Its value, if it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Box<RawValue>>,
+    /// Its value or its whole error as the log has them, from which a program makes objects of its own again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Result<Box<RawValue>, TaskError>>,
 }
 
 /// A summary of a task.
@@ -227,6 +251,12 @@ pub struct RunQuery {
     /// Only forks of this run.
     #[serde(with = "maybe_text", skip_serializing_if = "Option::is_none")]
     pub parent: Option<Uuid>,
+    /// Only those that have all of these tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Only those that fulfil all of these conditions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<AttributeFilter>,
     /// The sort key.
     pub sort: SortBy,
     /// Whether the order is reversed.
@@ -246,6 +276,8 @@ impl Default for RunQuery {
             since: None,
             before: None,
             parent: None,
+            tags: Vec::new(),
+            attributes: Vec::new(),
             sort: SortBy::Started,
             descending: true,
             limit: 100,
@@ -314,6 +346,8 @@ pub struct Row<'a, T> {
     pub ended: Option<Time>,
     /// The run that it was forked from, if it is a fork.
     pub parent: Option<Uuid>,
+    /// Its tags and attributes, if it has some.
+    pub attributes: Option<&'a Attributes>,
     /// The caller's value.
     pub what: T,
 }
@@ -394,7 +428,8 @@ fn from_hex(text: &str) -> Option<String> {
 
 impl Looked<'_> {
     fn is_wanted<T>(&self, row: &Row<'_, T>) -> bool {
-        let RunQuery { function, since, before, parent, .. } = self.query;
+        let RunQuery { function, since, before, parent, tags, attributes, .. } = self.query;
+        let has_tag = |tag: &String| row.attributes.is_some_and(|of| of.tags.contains(tag));
         let has = |text: &String| {
             let within = |other: &str| other.to_lowercase().contains(text);
             within(row.id) || within(row.function) || row.uuid.to_string().contains(text)
@@ -405,6 +440,8 @@ impl Looked<'_> {
             && before.is_none_or(|before| row.started < before)
             && parent.is_none_or(|parent| row.parent == Some(parent))
             && self.text.as_ref().is_none_or(has)
+            && tags.iter().all(has_tag)
+            && attributes.iter().all(|filter| filter.fits(row.attributes))
     }
 
     fn key<'r, T>(&self, row: &Row<'r, T>) -> Key<'r> {

@@ -26,6 +26,9 @@ pub struct Remains {
     /// The two records, unchanged.
     start: String,
     end: Option<String>,
+    /// The last record that tells its tags and attributes, if one does besides the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attributes: Option<String>,
     /// The last message of each run that sent one.
     pub received: Vec<String>,
 }
@@ -38,7 +41,7 @@ impl Remains {
         if let Some(error) = view.refused(run) {
             return Err(error.clone());
         }
-        let (mut start, mut end) = (String::new(), None);
+        let (mut start, mut end, mut attributes) = (String::new(), None, None);
         let mut received = Received::default();
         let mut reader = view.reader(run)?;
         while let Some(line) = reader.next() {
@@ -50,19 +53,22 @@ impl Remains {
                     let from = message.from.and_then(|key| Key::parse(&key.get()));
                     from.into_iter().for_each(|key| received.add(key));
                 }
+                Record::Attributes(_) => attributes = Some(line_of(&line)),
                 record if record.is_end() && line.tid == Tid(1) => end = Some(line_of(&line)),
                 _ => {}
             }
         }
         let stand = LogEnd { generation: entry.generation, seq: entry.seq, crc: entry.crc };
         let received = received.keys();
-        let remains = Remains { run, stand, bytes: entry.len, start, end, received };
+        let bytes = entry.len;
+        let remains = Remains { run, stand, bytes, start, end, attributes, received };
         Ok(remains.saves().then_some(remains))
     }
 
     /// Returns its approximate size, in bytes.
     pub fn size(&self) -> usize {
-        self.start.len() + self.end.as_ref().map_or(0, String::len) + 180
+        let lines = self.end.iter().chain(&self.attributes).map(String::len);
+        self.start.len() + lines.sum::<usize>() + 180
     }
 
     /// Returns whether the new lines are shorter than the old ones.
@@ -81,8 +87,9 @@ impl Remains {
     ) -> Result<LogEnd, TaskError> {
         let unreadable = || read_too_early(self.run);
         let start = LogLine::of_checked(&self.start).ok_or_else(unreadable)?;
-        let end = self.end.as_deref().map(LogLine::of_checked);
-        let end = end.map(|end| end.ok_or_else(unreadable)).transpose()?;
+        let last = self.end.iter().chain(&self.attributes).map(|line| LogLine::of_checked(line));
+        let last: Vec<LogLine<'_>> =
+            last.map(|line| line.ok_or_else(unreadable)).collect::<Result<_, _>>()?;
         let mut chain = self.stand.chain(self.run).next_generation();
         let fields = start.fields().filter(|(name, _)| *name != "gen");
         let line = begin(batch, &mut chain, &start);
@@ -96,8 +103,8 @@ impl Remains {
             received: keys.as_deref().map(Inline),
         };
         compacted.write(batch.line(&mut chain, &stamp, Compacted::TYPE, Tid(1))).end();
-        if let Some(end) = end {
-            begin(batch, &mut chain, &end).piece(end.fields().rest).end();
+        for line in &last {
+            begin(batch, &mut chain, line).piece(line.fields().rest).end();
         }
         batch.finish(&chain);
         Ok(LogEnd::of(&chain))
@@ -114,5 +121,5 @@ fn begin<'a>(
     record: &LogLine<'_>,
 ) -> Line<'a> {
     let stamp = record.stamp().unwrap_or_else(|| Stamp::from_unix_nanos(0));
-    Line::begin(batch, chain, &stamp, record.kind, record.tid)
+    Line::begin(batch, chain, &stamp, record.kind, record.tid).of_version(record.version)
 }

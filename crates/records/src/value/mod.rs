@@ -36,7 +36,9 @@ impl Json {
 /// Encodes a value as JSON for [`decode`]. If that is not possible, the error names the place
 /// inside the value.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
-    serialize(value).map(protect)
+    let json = serialize(value)?;
+    plain::refuse_reserved(&json)?;
+    Ok(protect(json))
 }
 
 /// Converts a value to the JSON that serde makes of it.

@@ -2,11 +2,11 @@
 //! are plain JSON. A value is checked before it is accepted, and marked if the codec of a language
 //! could mistake it for its own encoding. This module knows nothing of requests.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use serde::Deserializer;
-use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError};
 
@@ -19,18 +19,46 @@ const MAX_LEVELS: usize = 100;
 /// The text before a value that contains no tags; `}` follows the value.
 const MARK: &str = "{\"$plain\":";
 
-/// Converts a value from outside to the form of the log. Fails if a program could not read it.
+/// The name that a value has in the log when it is encrypted.
+pub const ENCRYPTED: &str = "$enc";
+
+/// Returns an error if a value is an object with a member `$enc`: the log has that only where a value is encrypted. A
+/// value further inside may have such a member.
+pub fn refuse_reserved(json: &str) -> Result<(), TaskError> {
+    // Nearly all values have neither.
+    let bytes = json.as_bytes();
+    let may_have = |text: &[u8]| memchr::memmem::find(bytes, text).is_some();
+    if !json.trim_start().starts_with('{') || !(may_have(b"$enc") || may_have(b"\\u")) {
+        return Ok(());
+    }
+    let members = serde_json::from_str::<BTreeMap<String, IgnoredAny>>(json);
+    match members {
+        Ok(members) if members.contains_key(ENCRYPTED) => {
+            let message =
+                "a value has a member `$enc`, which stands for encrypted values in the log";
+            Err(TaskError::new(ErrorKind::ReservedName, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Converts a value from outside to the form of the log. Fails if a program could not read it, or if
+/// it has a reserved name.
 pub fn accept(json: &RawValue) -> Result<Box<RawValue>, TaskError> {
     let has_dollar = check(json)?;
+    if has_dollar {
+        refuse_reserved(json.get())?;
+    }
     let text = compact(json.get());
     let text = if has_dollar { mark(&text) } else { text };
     RawValue::from_string(text).map_err(|error| refused(&error))
 }
 
 /// Accepts an encoded value unchanged, where the codec is not available. Fails if no program could
-/// read it.
+/// read it, or if it has a reserved name.
 pub fn check_readable(json: Box<RawValue>) -> Result<Box<RawValue>, TaskError> {
-    check(&json).map(|_| json)
+    check(&json)?;
+    refuse_reserved(unmark(json.get())).map(|()| json)
 }
 
 /// Returns whether something in a value could be mistaken for a tag. Fails if no program could read
@@ -197,6 +225,31 @@ mod tests {
             assert!(refused.contains(why) && refused.contains("TFY0220"), "{refused}");
         }
         assert!(accepted(&deep[1..201]).is_ok());
+    }
+
+    #[test]
+    fn the_name_of_encrypted_values_is_reserved_where_a_value_begins() {
+        for reserved in [
+            r#"{"$enc":"k1"}"#,
+            r#"{"a":1,"$enc":"k1"}"#,
+            r#" { "\u0024enc" : null }"#,
+            r#"{"a":{"$enc":1},"$enc":2}"#,
+        ] {
+            assert!(accepted(reserved).unwrap_err().contains("TFY0272"), "{reserved}");
+            let value: Value = serde_json::from_str(reserved).unwrap();
+            assert_eq!(encode(&value).unwrap_err().code(), "TFY0272", "{reserved}");
+        }
+        for free in [
+            r#"[{"$enc":1}]"#,
+            r#"{"a":{"$enc":1}}"#,
+            r#"{"$encrypted":1}"#,
+            r#"{"enc":"$enc"}"#,
+            r#""$enc""#,
+        ] {
+            let value: Value = serde_json::from_str(free).unwrap();
+            assert_eq!(decode::<Value>(&accepted(free).unwrap()).unwrap(), value, "{free}");
+            assert_eq!(decode::<Value>(&encode(&value).unwrap()).unwrap(), value, "{free}");
+        }
     }
 
     #[test]

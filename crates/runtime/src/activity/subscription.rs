@@ -167,7 +167,9 @@ impl Subscription {
             state.lost += lost;
         }
         match self.wanted.detail {
-            Detail::Notable => take_notable(lane, &mut self.notable, ghosts, &mut self.taken),
+            Detail::Notable => {
+                take_notable(lane, &mut self.notable, &self.wanted, &mut self.taken);
+            }
             Detail::All => {
                 let cursors = (&mut self.notable, &mut self.turns);
                 take_all(lane, cursors, ghosts, &mut self.taken);
@@ -194,12 +196,12 @@ impl Subscription {
     }
 }
 
-fn take_notable(lane: &Lane, cursor: &mut Cursor, ghosts: bool, into: &mut VecDeque<Taken>) {
+fn take_notable(lane: &Lane, cursor: &mut Cursor, wanted: &Wanted, into: &mut VecDeque<Taken>) {
     while into.len() < HANDFUL
         && let Some(event) = lane.notable.peek(cursor)
     {
         cursor.pass(event);
-        if ghosts || !event.ghost {
+        if wanted.takes(event) {
             into.push_back(Taken::Event(Arc::clone(event)));
         }
     }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tiffany_kernel::{Asking, Reply, Shown, Site, SystemCall, TaskError, Uuid};
+use tiffany_kernel::{Asking, AttributeChange, Reply, Shown, Site, SystemCall, TaskError, Uuid};
 
 use crate::calls::approve::approve;
+use crate::calls::attributes::refuse_secrets;
 use crate::calls::call::{Direct, TryCall};
 use crate::calls::continue_as::continue_with;
 use crate::calls::question::answer_json;
@@ -17,6 +18,7 @@ use crate::calls::step::Step;
 use crate::calls::work::Origin;
 use crate::control::Control;
 use crate::host::attempt::{Attempt, Spawner, StepError, StepJob, Tried};
+use crate::host::inbox::LoopMessage;
 use crate::program::language::Language;
 use crate::runtime::Runtime;
 use crate::runtime::builder::Builder;
@@ -33,6 +35,11 @@ impl Builder {
         self.registry.language = Some(language);
         self
     }
+}
+
+/// Returns an error if a tag or the name of an attribute has a secret in it.
+pub fn check_attribute_changes(changes: &[AttributeChange]) -> Result<(), TaskError> {
+    refuse_secrets(changes)
 }
 
 /// A durable run by its UUID, whether it exists or not.
@@ -60,6 +67,17 @@ pub fn wait_for(
 /// Whether a durable run is not finished yet, or its outcome is not durable.
 pub fn is_live(runtime: &Runtime, run: Uuid) -> bool {
     runtime.is_live(run)
+}
+
+/// Calls back with the outcome of a durable run, as JSON, once it is final and safe in the log. The
+/// callback is called on the thread of the loop and must not block. It is dropped if the runtime
+/// ends first.
+pub fn when_ended(
+    home: &crate::handle::RuntimeHandle,
+    run: Uuid,
+    ended: impl FnOnce(Result<Arc<str>, RunError>) + Send + 'static,
+) {
+    home.inbox().send(LoopMessage::Await(run, Box::new(ended)));
 }
 
 /// Returns the control for values that the codec of the language encoded.

@@ -3,7 +3,9 @@
 //! the log.
 
 pub(crate) mod agent_task;
+pub(crate) mod annotate;
 pub(crate) mod approve;
+pub(crate) mod attributes;
 pub(crate) mod call;
 pub(crate) mod channel;
 #[doc(hidden)]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
+use tiffany_kernel::{Attributes, ErrorKind, TaskError, Time, Uuid};
 
 use crate::host::tell::Tell;
 use crate::run_log::dormant_run::why_not_open;
@@ -41,7 +41,13 @@ pub(crate) struct Entry {
     pub(crate) ended: Option<Time>,
     pub(crate) error: Option<Box<ErrorSummary>>,
     pub(crate) parent: Option<Box<Parent>>,
+    /// Its tags and attributes, if it has some; and its deadline.
+    pub(crate) attributes: Option<Box<Attributes>>,
+    pub(crate) deadline: Option<Time>,
 }
+
+/// A run that does not go on here.
+pub(crate) type PausedRun = (Uuid, Option<TaskError>, State, Option<Attributes>);
 
 /// What is asked for, with what the loop knows of it.
 pub(crate) struct Listing {
@@ -49,14 +55,15 @@ pub(crate) struct Listing {
     /// Runs that go on, as many as a page can have, and how many there are that fit.
     pub(crate) live: Vec<(Time, RunSummary)>,
     pub(crate) live_total: u64,
-    /// Runs that do not go on here, and why; and those of which nothing is left, if they are wanted.
-    pub(crate) paused: Vec<(Uuid, Option<TaskError>, State)>,
+    /// Runs that do not go on here, why, and their tags and attributes if they are known; and those of which nothing is
+    /// left, if they are wanted.
+    pub(crate) paused: Vec<PausedRun>,
     pub(crate) removed: Vec<Uuid>,
 }
 
 /// What the loop knows of a run that does not go on.
 pub(crate) enum Shown {
-    Paused(Option<TaskError>, State),
+    Paused(Option<TaskError>, State, Option<Attributes>),
     /// With its value or its error, if it ended lately.
     Over(LogEnd, Option<Result<Arc<str>, TaskError>>),
 }
@@ -254,13 +261,14 @@ impl Catalogue {
         let Listing { query, live, live_total, paused, removed } = listing;
         let looked = query.look()?;
         let mut others: BTreeMap<Uuid, Entry> = BTreeMap::new();
-        for (run, error, state) in paused {
-            let error = error.as_ref().map(|error| Box::new(ErrorSummary::from(error)));
-            others.insert(run, Entry { state, error, ..self.head(run) });
+        for (run, error, state, attributes) in paused {
+            others.insert(run, self.head(run).stopped(error.as_ref(), state, attributes));
         }
         others.extend(removed.into_iter().map(|run| (run, Entry::removed())));
         // Those who go on were counted by the loop.
-        let lives = live.iter().map(|(started, summary)| Row {
+        let attributes: Vec<Attributes> =
+            live.iter().map(|(_, summary)| summary.all_attributes()).collect();
+        let lives = live.iter().zip(&attributes).map(|((started, summary), attributes)| Row {
             uuid: summary.uuid,
             id: &summary.id,
             function: &summary.function,
@@ -268,6 +276,7 @@ impl Catalogue {
             started: *started,
             ended: None,
             parent: summary.parent.map(|parent| parent.run),
+            attributes: Some(attributes),
             what: Found::Live(summary),
         });
         let lives_given = live.len() as u64;
@@ -285,10 +294,9 @@ impl Catalogue {
     }
 
     pub(crate) fn show(&mut self, run: Uuid, shown: Shown) -> Outcome {
-        let (entry, value) = match shown {
-            Shown::Paused(error, state) => {
-                let error = error.as_ref().map(|error| Box::new(ErrorSummary::from(error)));
-                (Entry { state, error, ..self.head(run) }, None)
+        let (entry, outcome) = match shown {
+            Shown::Paused(error, state, attributes) => {
+                (self.head(run).stopped(error.as_ref(), state, attributes), None)
             }
             Shown::Over(stand, outcome) => {
                 if !self.over.contains_key(&run) {
@@ -297,23 +305,28 @@ impl Catalogue {
                 // That it was not found before everybody left says nothing about the run.
                 let entry = self.over.get(&run).cloned().ok_or_else(left)?;
                 match outcome {
-                    Some(outcome) => (entry, outcome.ok()),
+                    Some(outcome) => (entry, Some(outcome)),
                     None if entry.state == State::Damaged => (entry, None),
                     None => self.checked(run, entry)?,
                 }
             }
         };
-        let value = value.and_then(|json| RawValue::from_string(unmark(&json).to_owned()).ok());
+        let value = outcome.as_ref().and_then(|outcome| raw_text(unmark(outcome.as_ref().ok()?)));
+        let recorded = outcome.and_then(|outcome| match outcome {
+            Ok(json) => raw_text(&json).map(Ok),
+            Err(error) => Some(Err(error)),
+        });
         let summary = entry.summary(run);
-        let detail = RunDetail { summary, tasks: Vec::new(), promises: Vec::new(), value };
+        let detail =
+            RunDetail { summary, tasks: Vec::new(), promises: Vec::new(), value, recorded };
         Ok(Answer::Shown(Box::new(detail)))
     }
 
     /// A run that is over, with its value. Its whole log is read for that; if it is damaged, the run is listed as such
     /// from now on.
-    fn checked(&mut self, run: Uuid, entry: Entry) -> Result<(Entry, Option<Arc<str>>), TaskError> {
+    fn checked(&mut self, run: Uuid, entry: Entry) -> Result<(Entry, Option<Ended>), TaskError> {
         match self.outcome(run) {
-            Ok(Some(outcome)) => Ok((entry, outcome.ok())),
+            Ok(Some(outcome)) => Ok((entry, Some(outcome))),
             Ok(None) => Err(TaskError::new(ErrorKind::LogFailed, "its log has no end")),
             Err(error) if is_damage(&error) => {
                 let Entry { error, .. } = Entry::damaged(&error);
@@ -338,6 +351,10 @@ impl Catalogue {
         }
         Ok(Some(outcome))
     }
+}
+
+fn raw_text(json: &str) -> Option<Box<RawValue>> {
+    RawValue::from_string(json.to_owned()).ok()
 }
 
 /// The value of a run as JSON, or its error.
@@ -374,6 +391,11 @@ fn is_missing(error: &LogError) -> bool {
     matches!(error, LogError::Vanished { .. })
 }
 
+/// Tags and attributes, if there are some: nearly all runs have none.
+fn boxed(attributes: Attributes) -> Option<Box<Attributes>> {
+    (!attributes.is_empty()).then(|| attributes.into())
+}
+
 impl Entry {
     fn of(outline: RunOutline, known: RunState) -> Entry {
         let time = |ts: &str| Stamp::parse(ts).map(|stamp| Time::from_nanos(stamp.unix_nanos()));
@@ -394,7 +416,24 @@ impl Entry {
             ended: time(&outline.changed).filter(|_| state.is_over()),
             error: damage.map_or(error, |damage| damage.error),
             parent,
+            deadline: outline.deadline.as_deref().and_then(time),
+            attributes: boxed(outline.attributes),
         }
+    }
+
+    /// The same of a run that does not go on. What is known of its tags and attributes is newer than what was read.
+    fn stopped(
+        self,
+        error: Option<&TaskError>,
+        state: State,
+        attributes: Option<Attributes>,
+    ) -> Entry {
+        let error = error.map(|error| Box::new(ErrorSummary::from(error)));
+        let attributes = match attributes {
+            Some(known) => boxed(known),
+            None => self.attributes,
+        };
+        Entry { state, error, attributes, ..self }
     }
 
     fn damaged(error: &LogError) -> Entry {
@@ -411,6 +450,8 @@ impl Entry {
             ended: None,
             error: None,
             parent: None,
+            attributes: None,
+            deadline: None,
         }
     }
 
@@ -423,6 +464,7 @@ impl Entry {
             started: self.started,
             ended: self.ended,
             parent: self.parent.as_ref().map(|parent| parent.run),
+            attributes: self.attributes.as_deref(),
             what: Found::Entry(self),
         }
     }
@@ -439,6 +481,9 @@ impl Entry {
             tasks: 0,
             waits: Vec::new(),
             parent: self.parent.as_deref().copied(),
+            tags: self.attributes.iter().flat_map(|all| all.tags.iter().cloned()).collect(),
+            attributes: self.attributes.as_ref().map(|all| all.values.clone()).unwrap_or_default(),
+            deadline: self.deadline.map(moment),
         }
     }
 }

@@ -13,6 +13,7 @@ use tiffany_kernel::TaskError;
 use crate::activity::hub::Hub;
 use crate::activity::subscription::{Subscription, Told};
 use crate::control::socket::{lost, write_line};
+use crate::control::transport::EventSource;
 use tiffany_records::activity::{Activity, Beginning, Wanted};
 use tiffany_records::request::Answer;
 
@@ -141,6 +142,7 @@ pub struct Watching {
 enum Source {
     Here { events: Subscription, is_up_to_date: bool },
     Socket { reader: BufReader<UnixStream>, line: Vec<u8> },
+    Other(Box<dyn EventSource>),
 }
 
 /// The result of waiting for the next event.
@@ -165,6 +167,11 @@ impl Watching {
 
     pub(crate) fn socket(reader: BufReader<UnixStream>, beginning: Beginning) -> Watching {
         Watching { beginning, from: Source::Socket { reader, line: Vec::new() } }
+    }
+
+    /// Events that come another way.
+    pub fn over(source: Box<dyn EventSource>, beginning: Beginning) -> Watching {
+        Watching { beginning, from: Source::Other(source) }
     }
 
     /// Which hub it is, and where it was when this began.
@@ -194,6 +201,7 @@ impl Watching {
                     (Err(_), None) => Ok(Next::Nothing),
                 };
             }
+            Source::Other(source) => return source.next(time),
             Source::Socket { reader, line } => (reader, line),
         };
         let until = Instant::now() + time;

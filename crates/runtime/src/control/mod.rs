@@ -34,6 +34,7 @@ pub(crate) mod event_stream;
 pub(crate) mod offline;
 pub(crate) mod server;
 pub(crate) mod socket;
+pub(crate) mod transport;
 pub(crate) mod turns;
 
 use std::path::Path;
@@ -50,18 +51,22 @@ use crate::activity::hub::Hub;
 use crate::calls::context;
 pub use crate::control::audit_hook::{AuditHook, Change, Finish};
 pub use crate::control::event_stream::{Next, Watching};
+pub use crate::control::transport::{EventSource, Transport};
 use crate::host::inbox::{Inbox, LoopMessage};
 use crate::host::tell::Tell;
 pub(crate) use offline::Offline;
 use socket::Client;
 pub use tiffany_records::activity::Beginning;
 use tiffany_records::activity::Wanted;
+pub use tiffany_records::attributes::{
+    AttributeFilter, Comparison, literal, parse_filters, parse_literal, parse_tags, parse_values,
+};
 use tiffany_records::metrics::Snapshot;
 pub use tiffany_records::request::LongTurn;
 #[doc(hidden)]
 pub use tiffany_records::request::check_name;
 pub use tiffany_records::request::{Answer, Decision, Doubt, Function, Paused, Request, Status};
-use tiffany_records::request::{Approval, Fork, Settlement};
+use tiffany_records::request::{Approval, Fork, Settlement, StartOptions};
 pub use tiffany_records::request::{
     ErrorSummary, Parent, RunDetail, RunPage, RunQuery, RunSummary, SortBy, State, TaskSummary,
     parse_moment,
@@ -98,6 +103,8 @@ enum Way {
     /// A runtime of this process, with its events if they may be watched.
     Here(Arc<Inbox>, Option<Hub>),
     Socket(Client),
+    /// Another way to the process that owns the directory.
+    Other(Box<dyn Transport>),
     /// No other process owns the directory, so this one does.
     Offline(Box<Offline>),
 }
@@ -144,6 +151,11 @@ impl Control {
     /// `patience`. A process that is stopped, or whose loop is kept by a task, does not answer.
     pub fn connect_within(dir: &Path, patience: Duration) -> Result<Option<Control>, TaskError> {
         Ok(Client::connect(dir, patience)?.map(|client| Control::by(Way::Socket(client))))
+    }
+
+    /// The process that this leads to.
+    pub fn over(transport: Box<dyn Transport>) -> Control {
+        Control::by(Way::Other(transport))
     }
 
     fn by(way: Way) -> Control {
@@ -214,6 +226,7 @@ impl Control {
         match self.way {
             Way::Here(_, Some(hub)) => Ok(Watching::here(&hub, wanted)),
             Way::Socket(client) => client.watch(wanted),
+            Way::Other(transport) => transport.watch(wanted),
             Way::Here(_, None) | Way::Offline(_) => Err(no_activity()),
         }
     }
@@ -227,6 +240,7 @@ impl Control {
     pub fn peer(&self) -> Option<u32> {
         match &self.way {
             Way::Socket(client) => client.peer(),
+            Way::Other(transport) => transport.peer(),
             Way::Here(..) | Way::Offline(_) => None,
         }
     }
@@ -247,8 +261,20 @@ impl Control {
         id: &str,
         input: &impl Serialize,
     ) -> Result<Uuid, TaskError> {
-        let input = raw(input)?;
-        match self.ask(Request::Submit { function: function.into(), id: id.into(), input })? {
+        self.submit_with(function, id, input, StartOptions::new())
+    }
+
+    /// Starts a durable run with tags, attributes or a deadline, as
+    /// [`Runtime::submit_with`](crate::runtime::Runtime::submit_with) does, and returns its identity.
+    pub fn submit_with(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &impl Serialize,
+        options: StartOptions,
+    ) -> Result<Uuid, TaskError> {
+        let (function, id, input) = (function.into(), id.into(), raw(input)?);
+        match self.ask(Request::Submit { function, id, input, options })? {
             Answer::Run { run, .. } => Ok(run),
             other => Err(unexpected(&other)),
         }
@@ -462,6 +488,7 @@ impl Control {
         let answer = match &mut self.way {
             Way::Here(inbox, _) => ask_here(inbox, request),
             Way::Socket(client) => client.ask(&request),
+            Way::Other(transport) => transport.ask(&request),
             Way::Offline(offline) => {
                 offline.losses.drain(..).for_each(|loss| (self.on_warning)(&loss.to_string()));
                 offline.ask(request)

@@ -31,7 +31,7 @@ use tiffany_log::{
 use tiffany_records::errors::{
     log_failed, no_such_run, not_over, read_too_early, run_over, run_removed,
 };
-use tiffany_records::key::{LogEnd, Received, refuse_ambiguous, run_id};
+use tiffany_records::key::{LogEnd, Received, refuse_ambiguous};
 use tiffany_records::redact::{self, Redactions};
 use tiffany_records::request::{
     Answer, Approval, Decision, Fork, Lost, Request, Ruling, RunQuery, Settlement, State, Status,
@@ -319,7 +319,7 @@ impl Offline {
         Listing {
             live: Vec::new(),
             live_total: 0,
-            paused: self.live().into_iter().map(|run| (run, None, State::Live)).collect(),
+            paused: self.live().into_iter().map(|run| (run, None, State::Live, None)).collect(),
             removed: removed.map(|(run, _)| run).filter(|_| query.wants(State::Removed)).collect(),
             query,
         }
@@ -337,7 +337,7 @@ impl Offline {
         let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
         let shown = match entry.state {
-            RunState::Live => Shown::Paused(None, State::Live),
+            RunState::Live => Shown::Paused(None, State::Live, None),
             RunState::Finished => Shown::Over(LogEnd::of(&entry.chain(run)), None),
             RunState::Removed => return Err(run_removed(run)),
         };
@@ -359,8 +359,7 @@ impl Offline {
         }
         let source = Source { disk: &*self.disk, root: &self.root, run };
         let empty = page.batch.another_with_blob_limit(writer.settings().blob_limit);
-        let mut copied = copy(&source, at, fork, clock, empty, |id| {
-            let uuid = run_id(id);
+        let mut copied = copy(&source, at, fork, clock, empty, |uuid, id| {
             let knows = |run: Uuid| writer.run(run).is_some();
             let is_free = !knows(uuid) && refuse_ambiguous(id, knows).is_ok();
             is_free.then(|| Entropy::System.seed_of(uuid))

@@ -24,6 +24,7 @@ use crate::control::audit_hook;
 use crate::control::audit_hook::Finish;
 use crate::control::event_stream;
 use crate::host::tell::Tell;
+use tiffany_log::not_inherited::NotInherited;
 use tiffany_records::activity::Wanted;
 use tiffany_records::request::{Outcome, Request};
 
@@ -81,7 +82,7 @@ struct Server<'a> {
 }
 
 struct Connection {
-    stream: UnixStream,
+    stream: NotInherited<UnixStream>,
     serial: u32,
     uid: u32,
     pid: i32,
@@ -147,7 +148,7 @@ impl Connection {
     fn has_input(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let mut byte = [0u8; 1];
-        rustix::net::recv(&self.stream, &mut byte[..], flags).is_ok_and(|(count, _)| count > 0)
+        rustix::net::recv(&*self.stream, &mut byte[..], flags).is_ok_and(|(count, _)| count > 0)
     }
 
     /// How long it may stay as it is.
@@ -311,8 +312,9 @@ impl<'a> Server<'a> {
 
     fn accept(&mut self) {
         for _ in 0..ACCEPT_BATCH {
-            match self.listener.accept() {
-                Ok((stream, _)) => self.enter(stream),
+            // A child that is forked must not keep the connection open after this process has died.
+            match NotInherited::open(|| self.listener.accept().map(|(stream, _)| stream)) {
+                Ok(stream) => self.enter(stream),
                 Err(error) if error.kind() == Io::WouldBlock => return,
                 Err(error) if error.kind() == Io::Interrupted => {}
                 // No descriptor is free.
@@ -322,8 +324,8 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn enter(&mut self, stream: UnixStream) {
-        let Ok(peer) = rustix::net::sockopt::socket_peercred(&stream) else { return };
+    fn enter(&mut self, stream: NotInherited<UnixStream>) {
+        let Ok(peer) = rustix::net::sockopt::socket_peercred(&*stream) else { return };
         if !(peer.uid == rustix::process::geteuid() || peer.uid.is_root()) {
             return;
         }
@@ -336,7 +338,7 @@ impl<'a> Server<'a> {
         let (serial, interest) = (self.next_serial, EventFlags::IN);
         self.next_serial = serial.wrapping_add(1);
         let token = token(self.connections.vacant_key(), serial);
-        if epoll::add(&self.epoll, &stream, EventData::new_u64(token), interest).is_err() {
+        if epoll::add(&self.epoll, &*stream, EventData::new_u64(token), interest).is_err() {
             return;
         }
         self.connections.insert(Connection {
@@ -402,7 +404,7 @@ impl<'a> Server<'a> {
         let mut taken = 0;
         while taken < READ_BATCH {
             let connection = &mut self.connections[slot];
-            match (&connection.stream).read(&mut chunk) {
+            match (&*connection.stream).read(&mut chunk) {
                 Ok(0) => return self.close(slot),
                 Ok(count) => {
                     taken += count;
@@ -525,7 +527,7 @@ impl<'a> Server<'a> {
         let connection = &mut self.connections[slot];
         let mut written = 0;
         while written < connection.output.len() {
-            match (&connection.stream).write(&connection.output[written..]) {
+            match (&*connection.stream).write(&connection.output[written..]) {
                 Ok(0) => return self.close(slot),
                 Ok(count) => (written, connection.since) = (written + count, Instant::now()),
                 Err(error) if error.kind() == Io::Interrupted => {}
@@ -552,7 +554,7 @@ impl<'a> Server<'a> {
         }
         connection.interest = wanted;
         let data = EventData::new_u64(token(slot, connection.serial));
-        if epoll::modify(&self.epoll, &connection.stream, data, wanted).is_err() {
+        if epoll::modify(&self.epoll, &*connection.stream, data, wanted).is_err() {
             self.close(slot);
         }
     }
@@ -561,10 +563,10 @@ impl<'a> Server<'a> {
         drop(self.take(slot));
     }
 
-    fn take(&mut self, slot: usize) -> UnixStream {
+    fn take(&mut self, slot: usize) -> NotInherited<UnixStream> {
         let connection = self.connections.remove(slot);
         self.buffered -= connection.input.bytes.len();
-        let _ = epoll::delete(&self.epoll, &connection.stream);
+        let _ = epoll::delete(&self.epoll, &*connection.stream);
         connection.stream
     }
 

@@ -14,7 +14,7 @@ use crate::host::mailbox::Mailbox;
 use crate::host::reactor::Bell;
 use crate::host::slots::Slot;
 use crate::host::step_watch::StepWatch;
-use crate::host::tell::Tell;
+use crate::host::tell::{Tell, TellOutcome};
 use crate::metrics::meters::Meters;
 use tiffany_log::sync::{Mutex, MutexGuard};
 use tiffany_log::{Followers, Notice};
@@ -31,6 +31,8 @@ pub(crate) enum LoopMessage {
     Request(Request, Tell),
     /// A request from a client of the process. A process that is ending refuses changes.
     ClientRequest(Request, Tell),
+    /// Another thread waits for the outcome of a durable run.
+    Await(Uuid, TellOutcome),
     Done(CallRef, Remote),
     /// The result of the attempt with this number at a step, and the slot it had.
     Attempted(CallRef, u64, Tried, Option<Slot>),

@@ -3,12 +3,17 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use tiffany_records::RunError;
 use tiffany_records::redact::Redactions;
 use tiffany_records::request::Outcome;
 
 /// A callback for an answer, called when the answer is durable. It runs on the thread that has the
 /// answer and must not block. If it is dropped, there will never be an answer.
 pub(crate) struct Tell(Box<dyn FnOnce(Outcome) + Send>);
+
+/// A callback for the outcome of a durable run, as JSON. It is called on the thread of the loop and
+/// must not block. If it is dropped, the runtime ended before the run did.
+pub(crate) type TellOutcome = Box<dyn FnOnce(Result<Arc<str>, RunError>) + Send>;
 
 impl Tell {
     pub(crate) fn by(callback: impl FnOnce(Outcome) + Send + 'static) -> Tell {

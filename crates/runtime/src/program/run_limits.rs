@@ -31,7 +31,8 @@ pub struct RunLimits {
     pub calls: Option<u64>,
     /// Records of the run's generation.
     pub records: Option<u64>,
-    /// Bytes of the log of the run's generation, without large values, which are blobs.
+    /// Bytes of the log of the run's generation: its lines, and the large values (blobs) that they
+    /// name. A value that is passed on from step to step counts once.
     pub log_bytes: Option<u64>,
     /// An estimate of the memory that the run uses: its tasks, its unread messages, and whatever
     /// its code keeps.
@@ -163,7 +164,7 @@ impl Overrun {
             "tasks" => "tasks alive",
             "calls" => "system calls",
             "records" => "records in its log",
-            "log_bytes" => "bytes of log",
+            "log_bytes" => "bytes of log, with large values",
             _ => "bytes of memory, as estimated",
         };
         format!("it has {used} {what}, more than the {allowed} that one run may have")

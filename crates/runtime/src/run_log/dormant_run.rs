@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid, Time, Uuid, Value};
+use tiffany_kernel::{Attributes, CallKind, ErrorKind, TaskError, Tid, Time, Uuid, Value};
 
 use crate::program::run_limits::RunLimits;
 use crate::run_log::cancel::Cancel;
@@ -50,6 +50,9 @@ pub struct DormantRun {
     is_cancelled: bool,
     /// Its log is too long to be read, and nothing of it is known.
     is_bare: bool,
+    /// Its tags and attributes, and its deadline.
+    attributes: Attributes,
+    deadline: Option<Time>,
     /// Why something about its questions and steps in doubt can't be read.
     unreadable: Vec<LogError>,
 }
@@ -75,6 +78,8 @@ impl DormantRun {
             held: decoded.hold.held.clone(),
             is_cancelled: decoded.is_cancelled(),
             is_bare: false,
+            attributes: decoded.attributes.clone(),
+            deadline: decoded.beginning.terms.deadline.filter(|_| !decoded.is_past_deadline),
             unreadable: Vec::new(),
         };
         let snapshot = decoded.snapshot.iter().flat_map(|snapshot| snapshot.promises());
@@ -147,6 +152,27 @@ impl DormantRun {
     /// Whether a person has cancelled it.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.is_cancelled
+    }
+
+    /// Its tags and attributes; nothing is known of those of a bare one.
+    pub(crate) fn attributes(&self) -> Option<&Attributes> {
+        (!self.is_bare).then_some(&self.attributes)
+    }
+
+    /// Its deadline, if it has not passed as far as the log says.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    /// Records that its deadline passed. It is told so when it is resumed.
+    pub(crate) fn past_deadline(&mut self, page: &mut Page, clock: Time) {
+        self.journal.lines_without_turn(page, clock).past_deadline();
+        (self.deadline, self.is_cancelled) = (None, true);
+    }
+
+    /// Sets the deadline of a bare one, of which the first record was read.
+    pub(crate) fn with_deadline(self: Box<Self>, deadline: Option<Time>) -> Box<DormantRun> {
+        Box::new(DormantRun { deadline, ..*self })
     }
 
     /// Where its log ends.

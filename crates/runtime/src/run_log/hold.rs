@@ -76,7 +76,7 @@ pub(crate) struct HoldState {
     /// How often it was released from a limit's hold.
     pub(crate) releases: u32,
     pub(crate) is_by_limit: bool,
-    /// A person cancelled it: no limit keeps it from ending.
+    /// A person or its deadline cancelled it: no limit keeps it from ending.
     pub(crate) is_cancelled: bool,
     /// How far it has come: attempts that only begin, and what others tell it, are no progress.
     pub(crate) progress: u64,
@@ -105,7 +105,7 @@ impl HoldState {
                 self.releases = self.releases.saturating_add(u32::from(counts));
             }
             Record::TaskWake(wake) => {
-                self.is_cancelled |= matches!(wake.wake(), Wake::Cancel { .. });
+                self.is_cancelled |= matches!(wake.wake(), Wake::Cancel { .. } | Wake::Deadline);
             }
             _ => {}
         }

@@ -5,15 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use tiffany_kernel::{
-    About, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, Rules, Run,
-    RunFailure, TaskError, Tid, Time, Uuid, Value, Waitable,
+    About, Attributes, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, Rules,
+    Run, RunFailure, TaskError, Tid, Time, Uuid, Value, Waitable,
 };
 
 use crate::run_log::cancel::Cancel;
 use crate::run_log::earlier::Continued;
 use crate::run_log::hold::Hold;
+use crate::run_log::notes::{References, is_note};
 use crate::run_log::page::Page;
 use crate::run_log::small_map::SmallMap;
+use crate::run_log::terms::Terms;
 use tiffany_log::{Chain, Line, RecordType, Stamp};
 use tiffany_records::key::{Key, Number};
 use tiffany_records::record::{
@@ -39,6 +41,8 @@ pub(crate) struct Journal {
     failed: bool,
     /// Its code was interrupted in the middle of a turn: what the kernel records from there on never happened.
     is_interrupted: bool,
+    /// What annotations refer to.
+    pub(crate) references: References,
 }
 
 /// The lines that the runtime itself writes to the log of one run: what the run is told from outside,
@@ -73,6 +77,7 @@ pub(crate) struct Started<'a> {
     pub(crate) language: Option<String>,
     /// What there was before, if this is a later generation.
     pub(crate) continued: Option<&'a Continued>,
+    pub(crate) terms: &'a Terms,
 }
 
 impl Journal {
@@ -80,7 +85,8 @@ impl Journal {
         let (waiting, yields) = (SmallMap::None, SmallMap::None);
         let (older, ended) = (BTreeMap::new(), BTreeSet::new());
         let (failed, is_interrupted) = (false, false);
-        Journal { chain, waiting, older, yields, ended, failed, is_interrupted }
+        let references = References::default();
+        Journal { chain, waiting, older, yields, ended, failed, is_interrupted, references }
     }
 
     /// Lines of the runtime's own for a run in memory, at this moment. What the kernel recorded is
@@ -184,6 +190,9 @@ impl Journal {
             None => line.end(),
         };
         self.older.extend(number.map(|number| (call.call.call, number)));
+        if call.kind.is_outward() {
+            self.references.called(tid, Number { generation: self.chain.generation(), seq });
+        }
         if waits(call.kind) {
             self.waiting.insert(call.call.call, seq);
         }
@@ -231,24 +240,33 @@ impl Journal {
 
     pub(crate) fn start(&mut self, page: &mut Page, clock: Time, started: &Started<'_>) {
         let continued = started.continued.and_then(|continued| encode(continued).ok());
-        let start = RunStart {
-            // Logs had no such field when these were the only ones.
-            rules: (started.rules != Rules::First).then(|| started.rules.number()),
-            id: Some(started.id.into()),
-            function: Some(started.function.into()),
-            fork: None,
-            continued: continued.as_deref().map(record::Json),
-            input: Some(Written::Plain(started.input)),
-            seed: Some(Digits::Number(started.seed)),
-            recording: Some(started.recording.into()),
-            language: started.language.as_deref().map(record::Json),
-        };
-        self.put(page, (Tid(1), clock), &start);
+        let terms = started.terms.fields();
+        let start = terms.put(
+            RunStart {
+                // Logs had no such field when these were the only ones.
+                rules: (started.rules != Rules::First).then(|| started.rules.number()),
+                id: Some(started.id.into()),
+                function: Some(started.function.into()),
+                fork: None,
+                continued: continued.as_deref().map(record::Json),
+                input: Some(Written::Plain(started.input)),
+                seed: Some(Digits::Number(started.seed)),
+                recording: Some(started.recording.into()),
+                language: started.language.as_deref().map(record::Json),
+                ..RunStart::default()
+            },
+            &started.terms.namespace,
+        );
+        let line = page.line(&mut self.chain, clock, RunStart::TYPE, Tid(1));
+        start.write(line).of_version(start.version()).end();
     }
 
     /// Writes what the kernel left.
     fn write(&mut self, page: &mut Page, record: Record) {
         let Record { tid, clock, step, kind } = record;
+        if kind.is_end() {
+            self.references.ended(tid);
+        }
         match kind {
             RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_)
                 if !self.ended.is_empty() && self.ended.remove(&tid) => {}
@@ -261,6 +279,7 @@ impl Journal {
             }
             RecordKind::CutShort => self.told(page, (tid, clock, step), "cut_short", false),
             RecordKind::OverTime => self.told(page, (tid, clock, step), "over_time", false),
+            RecordKind::PastDeadline => self.past_deadline(page, (tid, clock, step)),
             RecordKind::Completed(value) => {
                 self.write_yields(page, tid, clock);
                 let value = value.as_ref().and_then(Value::borrow::<Json>).map(written);
@@ -302,15 +321,32 @@ impl Journal {
             return;
         }
         self.write_yields(page, tid, clock);
+        if is_note(&call) {
+            return self.write_note(page, (tid, clock), &call);
+        }
         let kind = match call.kind {
             CallKind::Spawn => RecordType::TaskSpawn,
             _ => RecordType::TaskYield,
         };
         let (line, sites) = page.line_and_sites(&mut self.chain, clock, kind, tid);
         let seq = write_call(line, &call, Some(sites.find(&call.at))).end();
-        if waits(call.kind) && call.error.is_none() {
+        if call.error.is_some() {
+            return;
+        }
+        if call.kind.is_outward() {
+            self.references.called(tid, Number { generation: self.chain.generation(), seq });
+        }
+        if let About::Child { tid: child, .. } = call.about {
+            self.references.spawned(tid, child);
+        }
+        if waits(call.kind) {
             self.waiting.insert(call.call.call, seq);
         }
+    }
+
+    /// Records that the deadline of the run passed.
+    fn past_deadline(&mut self, page: &mut Page, at: (Tid, Time, u64)) {
+        self.told(page, at, "deadline", false);
     }
 
     /// Records that a call no longer waits for time or for the log.
@@ -505,6 +541,17 @@ impl OwnLines<'_> {
     pub(crate) fn cancelled(&mut self, how: Cancel) {
         let at = (Tid(1), self.clock, self.step);
         self.journal.told(self.page, at, "cancel", matches!(how, Cancel::Forces));
+    }
+
+    /// Records that the deadline of the run passed.
+    pub(crate) fn past_deadline(&mut self) {
+        let at = (Tid(1), self.clock, self.step);
+        self.journal.past_deadline(self.page, at);
+    }
+
+    /// Records the tags and attributes with which the run ended.
+    pub(crate) fn last_attributes(&mut self, whole: &Attributes) {
+        self.journal.last_attributes(self.page, self.clock, whole);
     }
 
     /// The run is held.

@@ -83,10 +83,7 @@ impl Log {
     /// Waits until the files of the runs have everything that is durable so far.
     pub(crate) fn catch_up(&mut self) -> Result<(), LogError> {
         match self {
-            Log::Threads(log) => {
-                log.catch_up();
-                Ok(())
-            }
+            Log::Threads(log) => log.catch_up(),
             Log::Inline(log) => log.writer.sync(),
         }
     }

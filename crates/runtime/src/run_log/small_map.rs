@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) enum SmallMap<K, V> {
     #[default]
     None,

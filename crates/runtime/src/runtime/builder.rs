@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, Recording, Rules, RunConfig,
-    TaskError, Time, Uuid, Value,
+    Attributes, BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, Recording, Rules,
+    RunConfig, TaskError, Time, Uuid, Value,
 };
 
 use tracing::Level;
@@ -609,6 +609,8 @@ impl Builder {
             rules: self.rules,
             policy: self.policy.as_ref().map(|make| make()),
             limits: self.limits,
+            deadline: None,
+            attributes: Attributes::default(),
             cancel_grace: self.cancel_grace,
             env,
             handlers: self.handlers.clone(),

@@ -105,6 +105,10 @@ impl Runtime {
             Record { tid, clock, step: AT_THE_END, kind }
         });
         journal.write_all(&mut durable.page, ends);
+        if decoded.attributes != decoded.beginning.terms.attributes {
+            let mut lines = journal.lines_without_turn(&mut durable.page, clock);
+            lines.last_attributes(&decoded.attributes);
+        }
         durable.page.batch.finish(&journal.chain);
         self.hand_in();
         self.durable_mut().log.catch_up().map_err(log_failed)?;
@@ -121,7 +125,9 @@ impl Runtime {
         self.feed.run_ends(&self.host, uuid.into(), outcome.as_ref().err());
         let parent = decoded.forks.last().map(|fork| Parent { run: fork.parent, at: fork.at });
         let beginning = Beginning::read(&decoded.beginning, function);
-        let ended = Box::new(Ended { beginning, outcome });
+        let (attributes, deadline) =
+            (Box::new(decoded.attributes), decoded.beginning.terms.deadline);
+        let ended = Box::new(Ended { beginning, outcome, attributes, deadline });
         let stand = LogEnd::of(&journal.chain);
         self.note_over((uuid, stand), (decoded.beginning.started, parent), ended);
         self.deliver_parked(uuid);

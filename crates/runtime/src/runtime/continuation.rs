@@ -38,10 +38,15 @@ impl Runtime {
         let calls = durable_state.earlier.calls + hosted.run.calls_made();
         let earlier = Earlier { calls, ..durable_state.earlier };
         let seed = mixed(durable_state.seed.wrapping_add(1));
+        let terms = durable_state.terms.now(hosted.run.attributes());
         let mut config = self.settings.run_config(root.at);
         (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
+        terms.apply(&mut config);
         let is_agent = root.is_agent;
         let messages = self.replace_run(place, root.coroutine, config, now);
+        if let Some(durable_state) = &mut self.runs[place].durable_state {
+            durable_state.terms = terms;
+        }
         self.begin_generation(place, input, seed, earlier);
         if let Some(durable_state) = &mut self.runs[place].durable_state {
             durable_state.input = is_agent.then(|| input.into());
@@ -84,6 +89,7 @@ impl Runtime {
             rules: hosted.run.rules(),
             language,
             continued: Some(&continued),
+            terms: &durable_state.terms,
         };
         let mut journal = Journal::new(before.next_generation());
         journal.start(&mut durable.page, hosted.run.clock(), &started);
@@ -104,6 +110,7 @@ impl Runtime {
             ending: Ending::No,
             is_over: false,
             holding: Holding::default(),
+            terms: std::mem::take(&mut durable_state.terms),
         };
     }
 }

@@ -20,6 +20,7 @@ use crate::run_log::log::{CommitTime, Log};
 use crate::run_log::page::Page;
 use crate::run_log::replay::decoded_log::Begun;
 use crate::run_log::replay::matcher::Replay;
+use crate::run_log::terms::Terms;
 use crate::runtime::Runtime;
 use crate::runtime::branch::Branch;
 use crate::runtime::commit::AfterCommit;
@@ -66,6 +67,8 @@ pub(crate) struct Durable {
     /// Whether there was a fork among the runs that went on here, and whether one was held.
     pub(crate) has_forks: bool,
     pub(crate) has_held: bool,
+    /// When the deadlines of held runs pass that are not in memory.
+    pub(crate) held_deadlines: BTreeSet<(Time, Uuid)>,
     /// By which other processes ask, and who keeps the rules about old runs; dropped before the log is closed.
     listening: Option<Listening>,
     keeping: Option<Background>,
@@ -96,6 +99,8 @@ pub(crate) struct DurableState {
     pub(crate) is_over: bool,
     /// Whether it is held.
     pub(crate) holding: Holding,
+    /// Its namespace and deadline, and the tags and attributes that this generation began with.
+    pub(crate) terms: Terms,
 }
 
 impl DurableState {
@@ -213,6 +218,7 @@ impl Runtime {
             finished_runs: FinishedRuns::Unread,
             has_forks: false,
             has_held: false,
+            held_deadlines: BTreeSet::new(),
             listening,
             keeping: None,
         });

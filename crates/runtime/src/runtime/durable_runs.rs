@@ -6,12 +6,13 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
-use tiffany_records::key::{LogEnd, Received, refuse_ambiguous, run_id};
+use tiffany_records::key::{LogEnd, Received, refuse_ambiguous, run_id, run_id_in};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    ErrorKind, LogLevel, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Time, Uuid, Value,
+    Attributes, ErrorKind, LogLevel, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Time,
+    Uuid, Value,
 };
 
 use crate::program::language::Wanted;
@@ -21,13 +22,14 @@ use crate::run_log::hold::Holding;
 use crate::run_log::journal::{Journal, Started};
 use crate::run_log::replay::decoded_log;
 use crate::run_log::replay::decoded_log::DecodedLog;
+use crate::run_log::terms::Terms;
 use crate::runtime::Runtime;
 use crate::runtime::durable::{DurableState, no_log, no_log_here};
 use tiffany_log::{BlobHash, Chain};
 use tiffany_records::RunError;
 use tiffany_records::activity::Data;
 use tiffany_records::errors::run_removed;
-use tiffany_records::request::Parent;
+use tiffany_records::request::{Parent, StartOptions};
 use tiffany_records::value::{Json, decode, encode, hash_of};
 
 /// What a runtime knows of a durable run.
@@ -45,6 +47,8 @@ pub(crate) enum Known {
 pub(crate) struct Ended {
     pub(crate) beginning: Beginning,
     pub(crate) outcome: Result<Arc<str>, RunError>,
+    pub(crate) attributes: Box<Attributes>,
+    pub(crate) deadline: Option<Time>,
 }
 
 /// Whether the outcome of a run is fixed while tasks of it are left.
@@ -110,23 +114,54 @@ impl Runtime {
         id: &str,
         input: &impl Serialize,
     ) -> Result<DurableRun<T>, RunError> {
+        self.submit_with(function, id, input, &StartOptions::new())
+    }
+
+    /// Starts a durable run as [`submit`](Runtime::submit) does, with tags, attributes or a deadline. A run that is there
+    /// keeps what it was started with.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tiffany::durable::{StartOptions, receive};
+    /// use tiffany::{Runtime, TaskError};
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("tiffany-doc-deadline-{}", std::process::id()));
+    /// let mut runtime = Runtime::builder()
+    ///     .log_dir(&dir)
+    ///     .register("waits", |()| async { receive::<u32>("number").await })
+    ///     .build()?;
+    /// let options = StartOptions::new().tag("demo").deadline_in(Duration::from_millis(10));
+    /// let run = runtime.submit_with::<u32>("waits", "waits-1", &(), &options)?;
+    /// let error = runtime.wait_for(&run).unwrap_err();
+    /// assert_eq!(error.task_error().unwrap().code(), "TFY0271");
+    /// # drop(runtime);
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn submit_with<T>(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &impl Serialize,
+        options: &StartOptions,
+    ) -> Result<DurableRun<T>, RunError> {
         let input = encode(input).map_err(RunError::Failed)?;
-        let uuid = self.submit_json(function, id, &input, Wanted::New)?;
+        let uuid = self.submit_json((function, id), &input, options, Wanted::New)?;
         Ok(DurableRun { uuid, value: PhantomData })
     }
 
     pub(crate) fn submit_json(
         &mut self,
-        function: &str,
-        id: &str,
+        (function, id): (&str, &str),
         input: &str,
+        options: &StartOptions,
         wanted: Wanted,
     ) -> Result<Uuid, RunError> {
         let Some(durable) = &mut self.durable else { return Err(no_log()) };
         if let Some(error) = &durable.failed {
             return Err(error.clone().into());
         }
-        let uuid = run_id(id);
+        let uuid = run_id_in(options.in_namespace(), id);
         let is_known = durable.runs.contains_key(&uuid);
         self.refuse_secret("a run", id).map_err(RunError::Failed)?;
         self.refuse_secret("a function", function).map_err(RunError::Failed)?;
@@ -136,6 +171,8 @@ impl Runtime {
         }
         let knows = |run: Uuid| self.knows(run);
         refuse_ambiguous(id, knows).map_err(RunError::Failed)?;
+        let clock = self.host.clock.now();
+        let terms = self.terms(options, clock).map_err(RunError::Failed)?;
         let root = self.settings.registry.start(function, input, wanted);
         let root = root.map_err(RunError::Failed)?;
         let seed = self.host.entropy.seed_of(uuid);
@@ -143,6 +180,7 @@ impl Runtime {
         let language = self.settings.registry.language.as_ref().map(|language| language.note());
         let mut config = self.settings.run_config(root.at);
         (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
+        terms.apply(&mut config);
         let started = Started {
             id,
             function,
@@ -152,9 +190,9 @@ impl Runtime {
             rules: config.rules,
             language,
             continued: None,
+            terms: &terms,
         };
         let mut journal = Journal::new(Chain::new(uuid));
-        let clock = self.host.clock.now();
         journal.start(&mut self.durable_mut().page, clock, &started);
         let durable_state = DurableState {
             journal,
@@ -176,6 +214,7 @@ impl Runtime {
             ending: Ending::No,
             is_over: false,
             holding: Holding::default(),
+            terms,
         };
         let data = Data::Instruction { id: id.into(), function: function.into() };
         let told = (Stage::ReceivedInstruction, function.to_owned());
@@ -184,6 +223,17 @@ impl Runtime {
         self.durable_mut().runs.insert(uuid, Known::Live(run));
         self.host.inbox.meters.started_durable.add(1);
         Ok(uuid)
+    }
+
+    /// The terms of a run that is started now.
+    fn terms(&self, options: &StartOptions, now: Time) -> Result<Terms, TaskError> {
+        let attributes = options.checked_attributes()?;
+        attributes.tags.iter().try_for_each(|tag| self.refuse_secret("a tag", tag))?;
+        let mut names = attributes.values.keys();
+        names.try_for_each(|name| self.refuse_secret("an attribute", name))?;
+        self.refuse_secret("a namespace", options.in_namespace())?;
+        let deadline = options.deadline_from(now)?;
+        Ok(Terms { namespace: options.in_namespace().into(), deadline, attributes })
     }
 
     /// An error if the run of this id has another function or another input.
@@ -286,12 +336,16 @@ impl Runtime {
     pub(crate) fn end_durable(&mut self, id: RunId) {
         let Some(durable_state) = self.runs.durable_state(id) else { return };
         let (uuid, beginning) = (durable_state.journal.run(), durable_state.beginning.clone());
+        let deadline = durable_state.terms.deadline;
+        let run = self.runs.of(id).map(|hosted| &hosted.run);
+        let attributes = run.and_then(|run| run.attributes().cloned()).unwrap_or_default().into();
         let (started, parent) = (durable_state.earlier.since, durable_state.parent());
         let stand = LogEnd::of(&durable_state.journal.chain);
         let told = self.view().told(uuid).cloned();
         let outcome = self.end_run(id).map(json_of);
         let outcome = told.unwrap_or(outcome);
-        self.note_over((uuid, stand), (started, parent), Box::new(Ended { beginning, outcome }));
+        let ended = Box::new(Ended { beginning, outcome, attributes, deadline });
+        self.note_over((uuid, stand), (started, parent), ended);
     }
 
     /// Keeps in mind what came of a run.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tiffany_kernel::{TaskError, Time, Uuid};
 use tiffany_log::{BlobHash, Chain, LogError};
 use tiffany_records::errors::{log_failed, no_such_run, run_removed};
-use tiffany_records::key::{refuse_ambiguous, run_id};
+use tiffany_records::key::refuse_ambiguous;
 use tiffany_records::request::Fork;
 
 use crate::host::entropy::Entropy;
@@ -51,8 +51,7 @@ impl Durable {
         self.log.catch_up().map_err(log_failed)?;
         let source = Source { disk: &*self.disk, root: &self.root, run: parent };
         let empty = self.page.batch.another();
-        let Copied { id, chain, mut batch } = copy(&source, at, fork, now, empty, |id| {
-            let uuid = run_id(id);
+        let Copied { id, chain, mut batch } = copy(&source, at, fork, now, empty, |uuid, id| {
             let knows = |run: Uuid| self.runs.contains_key(&run);
             let is_free = !knows(uuid) && refuse_ambiguous(id, knows).is_ok();
             is_free.then(|| entropy.seed_of(uuid))

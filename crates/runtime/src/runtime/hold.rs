@@ -96,7 +96,7 @@ impl Runtime {
             tasks: run.live_tasks() as u64,
             calls: run.calls_made(),
             records: chain.seq(),
-            log_bytes: chain.bytes(),
+            log_bytes: chain.bytes().saturating_add(chain.blob_bytes()),
             memory_bytes: holding.measured.1.max(charged),
         })
     }
@@ -345,14 +345,18 @@ impl Runtime {
             return false;
         }
         let Ok(state) = self.durable_mut().read_holds(uuid) else { return false };
+        // What its log has beyond its beginning is not read; if that can't be, this is told when it is.
+        let bare = |durable: &mut Durable| durable.bare_dormant(chain.clone()).ok();
         if let Some(why) = &state.held {
-            self.keep_held(uuid, DormantRun::bare(chain.clone()), held(uuid, why));
+            let Some(bare) = bare(self.durable_mut()) else { return false };
+            self.keep_held(uuid, bare, held(uuid, why));
             return true;
         }
         let limits = limits.filter(|_| !state.is_cancelled);
         let overrun = limits.and_then(|limits| limits.overrun(usage, state.releases));
         let Some(overrun) = overrun else { return false };
-        self.hold_dormant(uuid, DormantRun::bare(chain.clone()), &Hold::Limit(overrun));
+        let Some(bare) = bare(self.durable_mut()) else { return false };
+        self.hold_dormant(uuid, bare, &Hold::Limit(overrun));
         true
     }
 
@@ -367,6 +371,7 @@ impl Runtime {
     /// Leaves a run that is held where it is.
     pub(crate) fn keep_held(&mut self, uuid: Uuid, dormant: Box<DormantRun>, error: TaskError) {
         self.tell_held(uuid, &error);
+        self.note_held_deadline(uuid, dormant.deadline());
         self.durable_mut().runs.insert(uuid, Known::Paused(error, Some(dormant)));
     }
 }

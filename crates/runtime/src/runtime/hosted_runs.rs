@@ -248,15 +248,15 @@ impl HostedRuns {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Advances the run whose timer is due first, and returns when it was due. `None`: no timer is due.
-    pub(crate) fn fire_timer(&mut self, now: Time) -> Option<Time> {
+    /// Advances the run whose timer is due first, and returns when it was due and the place of the run. `None`: no timer is due.
+    pub(crate) fn fire_timer(&mut self, now: Time) -> Option<(Time, usize)> {
         let (deadline, place) = self.deadlines.first().copied()?;
         if deadline > now {
             return None;
         }
         self.all[place].run.advance(now);
         self.line_up(place);
-        Some(deadline)
+        Some((deadline, place))
     }
 
     /// A run has stopped moving.

@@ -10,6 +10,7 @@ use tiffany_kernel::Uuid;
 
 use crate::run_log::dormant_run::DormantRun;
 use crate::runtime::durable_runs::Known;
+use crate::runtime::outcome_waiters::OutcomeWaiters;
 
 #[derive(Default)]
 pub(crate) struct KnownRuns {
@@ -19,6 +20,7 @@ pub(crate) struct KnownRuns {
     states: RunStates,
     /// Runs whose outcome may have become known since somebody asked, if somebody has.
     settled: Option<Vec<Uuid>>,
+    pub(crate) waiters: OutcomeWaiters,
 }
 
 /// As many are noted for someone who no longer asks.
@@ -46,6 +48,7 @@ impl KnownRuns {
 
     /// The outcome of a run may be known from now on.
     pub(crate) fn may_have_settled(&mut self, run: Uuid) {
+        self.waiters.may_have_settled(run);
         match &mut self.settled {
             Some(settled) if settled.len() < MAX_SETTLED => settled.push(run),
             settled => *settled = None,

@@ -11,6 +11,7 @@ pub(crate) mod checkpoints;
 pub(crate) mod commit;
 pub(crate) mod continuation;
 pub(crate) mod damage;
+pub(crate) mod deadlines;
 pub(crate) mod doubts;
 pub(crate) mod dry_run;
 pub(crate) mod durable;
@@ -24,6 +25,7 @@ pub(crate) mod known_runs;
 pub(crate) mod loop_state;
 pub(crate) mod memory_gauge;
 pub(crate) mod outbox;
+pub(crate) mod outcome_waiters;
 pub(crate) mod parts;
 pub(crate) mod post;
 pub(crate) mod removal;
@@ -328,7 +330,8 @@ impl Runtime {
     /// When the next timer is due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let runs = self.runs.next_deadline();
-        runs.into_iter().chain(self.effects.next_deadline()).min()
+        let held = self.next_held_deadline();
+        runs.into_iter().chain(self.effects.next_deadline()).chain(held).min()
     }
 
     /// When the loop's thread has to do the work of another thread, in a simulation.
@@ -383,8 +386,15 @@ impl Runtime {
         }
     }
 
-    /// Takes completions: messages from other threads, then due timers, then descriptors.
+    /// Takes completions, and reports ended runs to other threads.
     pub(crate) fn collect(&mut self) -> Result<(), RunError> {
+        let taken = self.take_completions();
+        self.tell_outcomes();
+        taken
+    }
+
+    /// Takes completions: messages from other threads, then due timers, then descriptors.
+    fn take_completions(&mut self) -> Result<(), RunError> {
         self.host.process.end_if_forked();
         self.feed.heed_watchers(&self.host, &mut self.runs);
         if self.host.inbox.has_mail() {
@@ -396,6 +406,9 @@ impl Runtime {
         }
         if self.runs.next_deadline().is_some() {
             self.fire_timers();
+        }
+        if self.next_held_deadline().is_some() {
+            self.resume_past_deadline();
         }
         if self.effects.next_deadline().is_some() {
             self.fire_steps();
@@ -658,6 +671,7 @@ impl Runtime {
                 }
                 LoopMessage::Request(request, tell) => self.serve(request, tell),
                 LoopMessage::ClientRequest(request, tell) => self.serve_client(request, tell),
+                LoopMessage::Await(run, tell) => self.await_outcome(run, tell),
                 LoopMessage::Logged(notice) => self.logged(notice),
                 LoopMessage::Measure => self.measure(),
                 LoopMessage::GivenUp(run) => self.runs.stall(run),
@@ -688,9 +702,10 @@ impl Runtime {
 
     fn fire_timers(&mut self) {
         let now = self.follow_wall_clock();
-        while let Some(deadline) = self.runs.fire_timer(now) {
+        while let Some((deadline, place)) = self.runs.fire_timer(now) {
             let late = now.saturating_since(deadline);
             self.host.inbox.meters.timer_late.0.observe_time(late);
+            self.after_timers(place);
         }
     }
 

@@ -47,6 +47,11 @@ impl Runtime {
             durable_state.is_over = true;
             let mut lines = durable_state.journal.lines_after(&mut durable.page, &mut hosted.run);
             lines.end(hosted.run.failure());
+            if let Some(now) = hosted.run.attributes()
+                && *now != durable_state.terms.attributes
+            {
+                lines.last_attributes(now);
+            }
             durable.page.batch.finish(&durable_state.journal.chain);
             durable.after_commit.push(AfterCommit::Over(id));
         }

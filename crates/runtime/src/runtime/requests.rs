@@ -141,7 +141,7 @@ impl Runtime {
                 told.recv().unwrap_or_else(|_| Err(no_such_run(run)))
             }
             Request::Recorded { run } => self.view().recorded(run),
-            Request::Submit { function, id, input } => {
+            Request::Submit { function, id, input, options } => {
                 let is_new = !self.knows(run_id(&id));
                 let function = match self.settings.registry.meant(&function) {
                     Ok(meant) => meant,
@@ -149,8 +149,8 @@ impl Runtime {
                     Err(_) if !is_new => function,
                     Err(error) => return Err(error),
                 };
-                let submitted =
-                    self.submit_json(&function, &id, &compact(input.get()), Wanted::Asked);
+                let (named, input) = ((&*function, &*id), compact(input.get()));
+                let submitted = self.submit_json(named, &input, &options, Wanted::Asked);
                 submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
             }
             Request::Fork { run, at, fork } => {

@@ -221,6 +221,7 @@ impl Runtime {
         let mut config = self.settings.run_config(at.unwrap_or_else(|| Location::caller()));
         (config.mode, config.recording) = (Mode::Durable, recording(&beginning.recording));
         config.seed = beginning.seed;
+        beginning.terms.apply(&mut config);
         config.rules = rules(&beginning)?;
         let continued = beginning.continued.as_ref();
         let forked = decoded.forks.last().and_then(|fork| fork.clock);
@@ -233,7 +234,7 @@ impl Runtime {
         let settled = snapshot.iter().flat_map(|snapshot| snapshot.promises());
         let settled = settled.filter(|(_, is_settled)| *is_settled);
         let durable_state = DurableState {
-            journal: Journal::new(chain.clone()),
+            journal: Journal::new(chain.clone().with_blobs(decoded.blobs.clone())),
             beginning: Beginning::read(
                 &beginning,
                 self.settings.registry.name(&beginning.function),
@@ -254,6 +255,7 @@ impl Runtime {
             ending: Ending::No,
             is_over: false,
             holding: Holding::of(&decoded),
+            terms: beginning.terms.clone(),
         };
         let who = Who::Durable {
             uuid: chain.run(),
@@ -475,6 +477,7 @@ impl Runtime {
         }
         durable_state.begun = replay.decoded.begun;
         durable_state.received = replay.decoded.received;
+        durable_state.journal.references = replay.decoded.references;
         durable_state.journal.has_ends(replay.decoded.ended.into_keys(), replay.decoded.failed);
         durable_state.journal.write_all(&mut durable.page, replay.later);
         let taken_over = replay.decoded.snapshot.clone();
@@ -575,6 +578,7 @@ fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Compl
         What::Message { name, value } => Completion::Message(name, value),
         What::CutShort(tid) => Completion::CutShort(tid),
         What::OverTime => Completion::OverTime,
+        What::PastDeadline => Completion::PastDeadline,
         What::Cancel(_) => return None,
     })
 }
@@ -606,7 +610,11 @@ impl Durable {
         uuid: Uuid,
         enough: impl Fn(&DecodedLog) -> bool,
     ) -> Result<DecodedLog, LogError> {
-        self.log.catch_up()?;
+        let caught_up = self.log.catch_up();
+        // After the log has failed, its files are read as they are.
+        if self.log.is_inline() {
+            caught_up?;
+        }
         self.read(uuid, enough)
     }
 

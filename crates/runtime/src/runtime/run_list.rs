@@ -133,7 +133,8 @@ impl<'a> RunsView<'a> {
                     Some(_) => State::stopped_by(error),
                     None => State::Damaged,
                 };
-                paused.push((*run, Some(error.clone()), state));
+                let attributes = dormant.as_ref().and_then(|dormant| dormant.attributes().cloned());
+                paused.push((*run, Some(error.clone()), state, attributes));
             }
         }
         if query.wants(State::Removed) {
@@ -153,6 +154,7 @@ impl<'a> RunsView<'a> {
                 started: durable_state.earlier.since,
                 ended: None,
                 parent: durable_state.parent().map(|parent| parent.run),
+                attributes: hosted.run.attributes(),
                 what: (&hosted.run, durable_state, error),
             })
         });
@@ -203,6 +205,7 @@ impl<'a> RunsView<'a> {
                     tasks: tasks(&hosted.run),
                     promises: promises.collect(),
                     value: None,
+                    recorded: durable_state.told_as_recorded(),
                 })));
             }
             Some(Known::Paused(error, dormant)) => {
@@ -210,7 +213,8 @@ impl<'a> RunsView<'a> {
                     Some(_) => State::stopped_by(error),
                     None => State::Damaged,
                 };
-                Shown::Paused(Some(error.clone()), state)
+                let attributes = dormant.as_ref().and_then(|dormant| dormant.attributes().cloned());
+                Shown::Paused(Some(error.clone()), state, attributes)
             }
             Some(Known::Over(stand, ended)) => {
                 let outcome = ended.as_ref().map(|ended| ended.outcome_as_task_error());
@@ -270,6 +274,8 @@ impl Durable {
                     ended: Some(now),
                     error: error.map(|error| Box::new(ErrorSummary::from(&error))),
                     parent: parent.map(Box::new),
+                    attributes: Some(ended.attributes.clone()).filter(|all| !all.is_empty()),
+                    deadline: ended.deadline,
                 }),
             )
         });
@@ -302,6 +308,14 @@ impl DurableState {
     fn told_error(&self) -> Option<ErrorSummary> {
         let error = self.told()?.as_ref().err()?;
         Some(ErrorSummary::from(&as_task_error(error)))
+    }
+
+    /// What came of it, if it is ending.
+    fn told_as_recorded(&self) -> Option<Result<Box<RawValue>, TaskError>> {
+        match self.told()? {
+            Ok(json) => RawValue::from_string(json.to_string()).ok().map(Ok),
+            Err(error) => Some(Err(as_task_error(error))),
+        }
     }
 }
 
@@ -354,6 +368,9 @@ fn summary(run: &Run, durable_state: &DurableState, error: Option<&TaskError>) -
         tasks,
         waits,
         parent: durable_state.parent(),
+        tags: run.attributes().map_or(Vec::new(), |all| all.tags.iter().cloned().collect()),
+        attributes: run.attributes().map(|all| all.values.clone()).unwrap_or_default(),
+        deadline: durable_state.terms.deadline.map(moment),
     }
 }
 

@@ -68,6 +68,7 @@ impl Runtime {
         let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         while goes_on(self) {
             self.read_messages();
+            self.tell_outcomes();
             if self.host.inbox.may_sleep() {
                 let waited = self.wait(Some(PACE));
                 self.host.inbox.woke_up();

@@ -103,6 +103,7 @@ impl Snapshots<'_> {
         let continued =
             Continued::new(before.generation(), earlier, beginning.input, &durable_state.received)
                 .with_snapshot();
+        let terms = durable_state.terms.now(hosted.run.attributes());
         let started = Started {
             id: &beginning.id,
             function: &beginning.function,
@@ -112,6 +113,7 @@ impl Snapshots<'_> {
             rules: hosted.run.rules(),
             language,
             continued: Some(&continued),
+            terms: &terms,
         };
         let messages = hosted.run.messages();
         let is_every = hosted.run.recording() == Recording::Every;
@@ -120,6 +122,7 @@ impl Snapshots<'_> {
         let lines = messages.len() + calls.len();
         let numbers = durable_state.journal.begin_generation();
         durable_state.journal.start(page, clock, &started);
+        durable_state.terms = terms;
         durable_state.journal.snapshot(page, clock, (before.crc(), lines as u64), &text);
         for (name, value) in messages {
             let json = value.borrow::<Json>().map_or("null", |json| &json.0);

@@ -404,14 +404,22 @@ impl Effects {
 
     /// Lets those begin that wait for a slot, as far as there are any.
     fn serve_slots(&mut self, parts: &mut Parts<'_>) {
+        let mut freed = BTreeSet::new();
         while !self.is_closed
             && let Some((call, slot)) = self.slots.next()
         {
             if let Some(step) = self.steps.get_mut(&call) {
                 step.slot = Some(slot);
+                let queue = step.queue;
                 self.begin_attempt(parts, call);
+                // A step of a run that was held meanwhile gives up its place in its queue.
+                let gave_up = |step: &Underway| !step.state.is_out();
+                if self.steps.get(&call).is_some_and(gave_up) {
+                    freed.extend(queue);
+                }
             }
         }
+        freed.into_iter().for_each(|queue| self.serve_queue(parts, queue));
     }
 
     /// An attempt has left its queue or returned its slot: lets others begin.

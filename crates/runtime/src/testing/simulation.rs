@@ -28,7 +28,7 @@ use crate::runtime::builder::Builder;
 use crate::runtime::durable_runs::DurableRun;
 use tiffany_log::{Collected, Disk};
 use tiffany_records::RunError;
-use tiffany_records::request::{Fork, OpenApproval, Request, Ruling, Settlement};
+use tiffany_records::request::{Fork, OpenApproval, Request, Ruling, Settlement, StartOptions};
 use tiffany_records::retention::Retention;
 use tiffany_records::value::own;
 
@@ -147,7 +147,19 @@ impl Simulation {
         id: &str,
         input: &impl Serialize,
     ) -> Result<(DurableRun<T>, Receipt), RunError> {
-        let run = self.runtime.submit(function, id, input)?;
+        self.submit_with(function, id, input, &StartOptions::new())
+    }
+
+    /// Like [`Runtime::submit_with`], with a receipt.
+    #[track_caller]
+    pub fn submit_with<T>(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &impl Serialize,
+        options: &StartOptions,
+    ) -> Result<(DurableRun<T>, Receipt), RunError> {
+        let run = self.runtime.submit_with(function, id, input, options)?;
         Ok((run, self.receipt()))
     }
 

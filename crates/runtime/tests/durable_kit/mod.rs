@@ -77,6 +77,11 @@ impl Drop for Dir {
     }
 }
 
+/// The settings with all calls recorded, or those alone that concern the world.
+pub(crate) fn recording(builder: Builder, is_outward: bool) -> Builder {
+    if is_outward { builder.record_outward_only() } else { builder }
+}
+
 /// Tells a process of a test that it is to be killed, and where it works.
 pub(crate) const TO_BE_KILLED: &str = "TIFFANY_TO_BE_KILLED";
 

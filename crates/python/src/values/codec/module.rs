@@ -47,7 +47,7 @@ fn encode_exception(exception: &Bound<'_, PyBaseException>) -> PyResult<String> 
 fn decode_exception(py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<Py<PyBaseException>> {
     match super::decode_exception(py, utf8(text)?)? {
         Decoded::Exception(exception) => Ok(exception),
-        Decoded::Unknown { type_name, message, cause } => {
+        Decoded::Unknown { type_name, message, cause, args: _ } => {
             let stands =
                 UnknownException::new_err(format!("{type_name}: {message}")).into_value(py);
             stands.setattr(py, "type_name", type_name)?;

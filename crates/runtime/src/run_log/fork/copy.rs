@@ -19,9 +19,9 @@ use tiffany_log::{
 };
 use tiffany_records::errors::{compacted, log_failed, no_such_run};
 use tiffany_records::json::compact;
-use tiffany_records::key::run_id;
+use tiffany_records::key::run_id_in;
 use tiffany_records::record::{
-    self, Digits, EffectEnd, Encode, Field, Forked, Record, Text, Value as Written, owned,
+    self, Digits, EffectEnd, Encode, Field, Forked, Record, RunStart, Text, Value as Written, owned,
 };
 use tiffany_records::request::{Fork, ForkReply};
 use tiffany_records::value::plain::marked;
@@ -78,7 +78,7 @@ pub(crate) fn copy(
     fork: &Fork,
     clock: Time,
     empty: Batch,
-    is_free: impl Fn(&str) -> Option<u64>,
+    is_free: impl Fn(Uuid, &str) -> Option<u64>,
 ) -> Result<Copied, TaskError> {
     let run = source.run;
     if at == 0 {
@@ -153,12 +153,14 @@ impl Copying {
         at: u64,
         fork: &Fork,
         (mut batch, clock): (Batch, Time),
-        is_free: &dyn Fn(&str) -> Option<u64>,
+        is_free: &dyn Fn(Uuid, &str) -> Option<u64>,
     ) -> Result<Copying, TaskError> {
         let Record::RunStart(start) = Record::read(record) else {
             return Err(not_there(parent, at, "its first record is not the beginning of a run"));
         };
         let of_parent = owned(start.id);
+        let namespace = owned(start.namespace);
+        let is_free = |id: &str| is_free(run_id_in(&namespace, id), id);
         let (id, seed) = match fork.new_id() {
             Some(id) => match is_free(id) {
                 Some(seed) => (id.to_owned(), seed),
@@ -167,19 +169,21 @@ impl Copying {
                     return Err(TaskError::new(ErrorKind::OtherRun, message));
                 }
             },
-            None => free_id(&of_parent, at, is_free),
+            None => free_id(&of_parent, at, &is_free),
         };
-        let mut chain = Chain::new(run_id(&id));
+        let mut chain = Chain::new(run_id_in(&namespace, &id));
         let generation = record.generation().unwrap_or(1);
         let ts = Stamp::from_unix_nanos(clock.as_nanos());
         let comes_from = format!(
             "{{\"run\":\"{parent}\",\"at\":{at},\"gen\":{generation},\"ts\":\"{}\"}}",
             ts.as_str()
         );
-        let mut line = begin_line(&mut batch, &mut chain, record);
+        // A deadline was set for its parent.
+        let version = RunStart { deadline: None, ..start }.version();
+        let mut line = begin_line(&mut batch, &mut chain, record).of_version(version);
         for (name, value) in record.fields() {
             line = match name {
-                "gen" | "fork" => line,
+                "gen" | "fork" | "deadline" => line,
                 "id" => line.str("id", &id),
                 // Before what may be long.
                 "function" => keep(line, name, value).json("fork", &comes_from),
@@ -282,7 +286,7 @@ fn free_id(parent: &str, at: u64, is_free: &dyn Fn(&str) -> Option<u64>) -> (Str
 
 fn begin_line<'a>(batch: &'a mut Batch, chain: &'a mut Chain, record: &LogLine<'_>) -> Line<'a> {
     let stamp = record.stamp().unwrap_or_else(|| Stamp::from_unix_nanos(0));
-    Line::begin(batch, chain, &stamp, record.kind, record.tid)
+    Line::begin(batch, chain, &stamp, record.kind, record.tid).of_version(record.version)
 }
 
 /// A field as it was: what is in a blob stays there.

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
+use tiffany_kernel::{Attributes, CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use crate::run_log::cancel::Cancel;
 use crate::run_log::earlier::Continued;
 use crate::run_log::hold::HoldState;
+use crate::run_log::notes::References;
 use crate::run_log::replay::halt::Means;
 use crate::run_log::snapshot::Snapshot;
-use tiffany_log::{Fields, LogError, LogLine, Payload, Redactor, Stamp};
+use crate::run_log::terms::Terms;
+use tiffany_log::{BlobTotal, Fields, LogError, LogLine, Payload, Redactor, Stamp};
 use tiffany_records::call_words::call_shown;
 use tiffany_records::key::{Key, Number, Received};
 use tiffany_records::record::{
@@ -37,6 +39,8 @@ pub(crate) struct Beginning {
     pub(crate) language: Option<String>,
     /// What there was before, if this is a later generation.
     pub(crate) continued: Option<Continued>,
+    /// Its namespace, deadline, tags and attributes.
+    pub(crate) terms: Terms,
     /// The generation that the log has.
     pub(crate) generation: u32,
     /// The generation of the run that it is a fork of.
@@ -94,6 +98,7 @@ pub(crate) enum What {
     Cancel(Cancel),
     CutShort(Tid),
     OverTime,
+    PastDeadline,
 }
 
 /// Where a run was forked from another.
@@ -172,6 +177,14 @@ pub struct DecodedLog {
     /// Tasks that were cut short, and whether the run was over its time.
     pub(crate) cut_short: BTreeSet<Tid>,
     pub(crate) over_time: bool,
+    /// Whether its deadline passed.
+    pub(crate) is_past_deadline: bool,
+    /// How many notes of each kind each task had written since its last call that concerns the world.
+    pub(crate) notes: BTreeMap<(Tid, CallKind), u64>,
+    /// What annotations refer to at its end.
+    pub(crate) references: References,
+    /// Its tags and attributes at its end.
+    pub(crate) attributes: Attributes,
     /// Where it was forked; a fork of a fork was forked twice.
     pub(crate) forks: Vec<ForkPoint>,
     /// How many random numbers were drawn since the last fork.
@@ -183,6 +196,8 @@ pub struct DecodedLog {
     pub(crate) is_compacted: bool,
     /// Whether it is held.
     pub(crate) hold: HoldState,
+    /// The blobs that it names.
+    pub(crate) blobs: BlobTotal,
     /// How the root had ended.
     pub outcome: Option<Result<String, TaskError>>,
 }
@@ -204,7 +219,17 @@ pub(crate) fn means(record: &Record<'_>) -> Means {
             None => Means::Shown(call.count.unwrap_or(1)),
         },
         record if record.is_end() => Means::End,
+        record if note_kind(record).is_some() => Means::Shown(1),
         _ => Means::Other,
+    }
+}
+
+/// The call that left this record, if a replay doesn't compare it.
+fn note_kind(record: &Record<'_>) -> Option<CallKind> {
+    match record {
+        // The last line of a run repeats what was there, and belongs to no call.
+        Record::Attributes(whole) => whole.at.map(|_| CallKind::SetAttributes),
+        record => record.annotation().map(|_| CallKind::Annotate),
     }
 }
 
@@ -218,7 +243,9 @@ impl DecodedLog {
         let clock = clock.map_or(Time::ZERO, Time::from_nanos);
         self.last = line.seq;
         let told = (line.seq, clock);
-        match &Record::read(line) {
+        let record = &Record::read(line);
+        self.references.add(line, record, self.beginning.generation);
+        match record {
             Record::RunStart(start) => {
                 self.begin(start, clock, fetch)?;
                 self.beginning.generation = line.generation().unwrap_or(1);
@@ -237,6 +264,10 @@ impl DecodedLog {
                     Wake::OverTime => {
                         self.over_time = true;
                         What::OverTime
+                    }
+                    Wake::Deadline => {
+                        self.is_past_deadline = true;
+                        What::PastDeadline
                     }
                     Wake::Call(of) => What::Woken { of },
                     Wake::Unknown => What::Woken { of: wake.of.unwrap_or(0) },
@@ -295,10 +326,28 @@ impl DecodedLog {
                 self.received = Received::of_keys(&keys.unwrap_or_default() as &Vec<String>);
             }
             record @ (Record::RunHeld(_) | Record::RunReleased(_)) => self.hold.add(record),
+            Record::Attributes(whole) => {
+                self.attributes = whole.read_all();
+                self.add_note(line, record);
+            }
+            Record::InstructionStart(_)
+            | Record::LLMPlan(_)
+            | Record::StepStart(_)
+            | Record::ToolResult(_)
+            | Record::PatchPreview(_)
+            | Record::Commit(_)
+            | Record::TaskComplete(_) => self.add_note(line, record),
             // Types that are not known here change nothing in the run.
             Record::ShutdownMarker(_) | Record::Captured(_) | Record::Unknown => {}
         }
         Ok(())
+    }
+
+    fn add_note(&mut self, line: &LogLine<'_>, record: &Record<'_>) {
+        if let Some(kind) = note_kind(record) {
+            *self.notes.entry((line.tid, kind)).or_default() += 1;
+            self.inward = self.inward.saturating_add(1);
+        }
     }
 
     fn called(&mut self, line: &LogLine<'_>, call: &TaskYield<'_>, clock: Time) {
@@ -372,12 +421,14 @@ impl DecodedLog {
             started: clock,
             language: start.language.map(|record::Json(json)| json.to_owned()),
             continued: start.continued.and_then(|record::Json(json)| decode(json).ok()),
+            terms: Terms::read(start),
             generation: 1,
             forked_generation: start
                 .fork
                 .and_then(|record::Json(json)| forked_generation(json))
                 .unwrap_or(1),
         };
+        self.attributes = self.beginning.terms.attributes.clone();
         if let Some(continued) = &self.beginning.continued {
             self.received = continued.received();
         }
@@ -414,9 +465,9 @@ impl DecodedLog {
         self.begun.values_mut().for_each(|begun| begun.is_refused = false);
     }
 
-    /// Whether a person has cancelled it.
+    /// Whether a person or its deadline has cancelled it.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.told.iter().any(|told| matches!(told.what, What::Cancel(_)))
+        self.told.iter().any(|told| matches!(told.what, What::Cancel(_) | What::PastDeadline))
     }
 
     /// Where what is drawn for its effects comes from.
@@ -427,8 +478,13 @@ impl DecodedLog {
     fn add_call(&mut self, line: &LogLine<'_>, kind: CallKind, clock: Time) {
         let fields = line.fields().rest.into();
         let call = Recorded { seq: line.seq, kind, clock, fields };
+        let number = Number { generation: self.beginning.generation, seq: line.seq };
+        self.references.called(line.tid, number);
         self.calls.entry(line.tid).or_default().push_back(call);
         self.shown.remove(&line.tid);
+        if !self.notes.is_empty() {
+            self.notes.retain(|(tid, _), _| *tid != line.tid);
+        }
         self.total += 1;
     }
 

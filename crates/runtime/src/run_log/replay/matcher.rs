@@ -15,6 +15,7 @@ use tiffany_kernel::{
 
 use crate::calls::context::Sources;
 use crate::run_log::journal::{waits, write_call};
+use crate::run_log::notes::is_note;
 use crate::run_log::replay::decoded_log::{DecodedLog, Recorded, Told, What, unwrapped};
 use crate::run_log::replay::divergence::{Divergence, Made, Trial, part};
 use crate::run_log::replay::dry_run::{Act, act_of};
@@ -204,7 +205,8 @@ impl Replay {
     /// Whether the calls that are only shown have been made again too, so that the tasks stand where they stood. Code that
     /// changed may make fewer, and is known by what it does beyond the log.
     pub(crate) fn has_shown_all(&self) -> bool {
-        self.is_beyond() || self.decoded.shown.values().all(|left| *left == 0)
+        let DecodedLog { shown, notes, .. } = &self.decoded;
+        self.is_beyond() || shown.values().chain(notes.values()).all(|left| *left == 0)
     }
 
     /// Whether something happened that the log has no line of.
@@ -301,9 +303,18 @@ impl Replay {
     fn is_new(&mut self, record: &Record) -> bool {
         let decoded = &mut self.decoded;
         match &record.kind {
-            RecordKind::Called(_) => {
+            RecordKind::Called(call) => {
                 if decoded.calls.get(&record.tid).is_some_and(|calls| !calls.is_empty()) {
                     return false;
+                }
+                if is_note(call) {
+                    return match decoded.notes.get_mut(&(record.tid, call.kind)) {
+                        Some(written) if *written > 0 => {
+                            *written -= 1;
+                            false
+                        }
+                        _ => !decoded.ended.contains_key(&record.tid),
+                    };
                 }
                 match decoded.shown.get_mut(&record.tid) {
                     Some(shown) if *shown > 0 => {
@@ -316,6 +327,7 @@ impl Replay {
             RecordKind::Unasked(call) => !self.is_unasked(*call) && self.is_over(),
             RecordKind::CutShort => !decoded.cut_short.contains(&record.tid),
             RecordKind::OverTime => !decoded.over_time,
+            RecordKind::PastDeadline => !decoded.is_past_deadline,
             RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_) => {
                 !decoded.ended.contains_key(&record.tid)
             }

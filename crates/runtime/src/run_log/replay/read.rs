@@ -31,7 +31,9 @@ pub(crate) fn add_all(
 ) -> Result<DecodedLog, LogError> {
     let mut decoded = DecodedLog::default();
     while let Some(record) = reader.next() {
-        decoded.add(&record?, &|payload| fetch(disk, root, payload))?;
+        let line = record?;
+        decoded.blobs.add_line(&line);
+        decoded.add(&line, &|payload| fetch(disk, root, payload))?;
         if enough(&decoded) {
             break;
         }
