@@ -384,6 +384,8 @@ fn promises_are_settled_after_a_snapshot_here_and_in_the_next_process() {
         let mut runtime = start();
         let run = runtime.submit::<u32>("asking", "a", &()).unwrap();
         runtime.run(async { sleep(ms(30)).await }).unwrap();
+        // The promise is there once the log has it.
+        runtime.flush().unwrap();
         runtime.snapshot(&run).unwrap();
         runtime.flush().unwrap();
         let promise = {
