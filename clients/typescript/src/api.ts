@@ -27,6 +27,13 @@ export type Approvals = {
   }>;
 };
 
+export type AttributeFilters = string;
+
+/** Attributes by name. A value is a text of at most 1024 bytes, a whole number of 64 bits, a finite number with a point or an exponent, a flag, or a moment as {"time": "2026-11-05T09:41:00Z"}. */
+export type Attributes = Record<string, string | number | number | boolean | {
+  time: Moment;
+}>;
+
 /** The bytes as the run wrote them. */
 export type Bytes = unknown;
 
@@ -297,6 +304,9 @@ export type RunPage = {
 };
 
 export type RunSummary = {
+  attributes?: Attributes;
+  /** When it fails if it has not ended, RFC 3339. */
+  deadline?: string;
   ended?: string;
   error?: {
     code: string;
@@ -323,6 +333,8 @@ export type RunSummary = {
   /** RFC 3339. */
   started: string;
   state: "live" | "ending" | "paused" | "held" | "completed" | "failed" | "cancelled" | "damaged" | "removed";
+  /** Its tags, in order. */
+  tags?: Array<string>;
   /** Unfinished tasks. */
   tasks?: number;
   uuid: string;
@@ -444,11 +456,16 @@ export type Stuck = {
 };
 
 export type Submit = {
+  attributes?: Attributes;
+  /** When the run fails if it has not ended: a moment in the future, or a duration from its start, as text or as a number of seconds. */
+  deadline?: string | Moment | number;
   function: Name;
   /** An id that you choose; without it, and without an Idempotency-Key, one is generated. */
   id?: Name;
   /** The input of the function. */
   input?: unknown;
+  /** Tags of the run. */
+  tags?: Array<Tag>;
 };
 
 export type Submitted = {
@@ -456,6 +473,9 @@ export type Submitted = {
   new: boolean;
   uuid: string;
 };
+
+/** At most 128 bytes, without white space at its ends. */
+export type Tag = string;
 
 export type Tasks = {
   /** The record. */

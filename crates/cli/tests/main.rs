@@ -8,6 +8,7 @@ mod changing;
 mod demo;
 mod errors;
 mod events;
+mod exhaustion;
 mod forking;
 mod generations;
 mod history;
