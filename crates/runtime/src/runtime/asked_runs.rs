@@ -136,8 +136,7 @@ impl AskedDormantRun for PausedRun<'_> {
         if let Some(Known::Paused(error, Some(dormant))) = durable.runs.get_mut(&self.run) {
             dormant.hold(&mut durable.page, now, hold);
             *error = held(self.run, &hold.why());
-            let deadline = dormant.deadline().map(|deadline| (deadline, self.run));
-            durable.held_deadlines.extend(deadline);
+            durable.held_deadlines.note(self.run, dormant.deadline());
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use crate::run_log::terms::Terms;
 use crate::runtime::Runtime;
 use crate::runtime::branch::Branch;
 use crate::runtime::commit::AfterCommit;
+use crate::runtime::deadlines::HeldDeadlines;
 use crate::runtime::durable_runs::{Beginning, Ending, Known};
 use crate::runtime::failed_log::FailedLog;
 use crate::runtime::known_runs::KnownRuns;
@@ -67,8 +68,7 @@ pub(crate) struct Durable {
     /// Whether there was a fork among the runs that went on here, and whether one was held.
     pub(crate) has_forks: bool,
     pub(crate) has_held: bool,
-    /// When the deadlines of held runs pass that are not in memory.
-    pub(crate) held_deadlines: BTreeSet<(Time, Uuid)>,
+    pub(crate) held_deadlines: HeldDeadlines,
     /// By which other processes ask, and who keeps the rules about old runs; dropped before the log is closed.
     listening: Option<Listening>,
     keeping: Option<Background>,
@@ -218,7 +218,7 @@ impl Runtime {
             finished_runs: FinishedRuns::Unread,
             has_forks: false,
             has_held: false,
-            held_deadlines: BTreeSet::new(),
+            held_deadlines: HeldDeadlines::default(),
             listening,
             keeping: None,
         });

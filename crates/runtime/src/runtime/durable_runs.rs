@@ -15,6 +15,7 @@ use tiffany_kernel::{
     Uuid, Value,
 };
 
+use crate::host::tell::TellOutcome;
 use crate::program::language::Wanted;
 use crate::run_log::dormant_run::DormantRun;
 use crate::run_log::earlier::{Continued, Earlier};
@@ -327,6 +328,42 @@ impl Runtime {
         }
     }
 
+    /// Answers with the outcome of a run now if it is known, and otherwise when it is.
+    pub(crate) fn await_outcome(&mut self, run: Uuid, tell: TellOutcome) {
+        if !self.is_live(run) {
+            return tell(self.outcome_of(run));
+        }
+        let is_fork = self.view().is_fork(run);
+        let Some(durable) = &mut self.durable else { return };
+        durable.runs.waiters.add(run, is_fork, tell);
+        if let Some(error) = &durable.failed {
+            durable.runs.waiters.fail(error);
+        }
+    }
+
+    /// Answers the threads that wait for outcomes which have become known. The loop calls this in
+    /// every round.
+    #[inline]
+    pub(crate) fn tell_outcomes(&mut self) {
+        if self.durable.as_ref().is_some_and(|durable| !durable.runs.waiters.is_empty()) {
+            self.tell_known_outcomes();
+        }
+    }
+
+    fn tell_known_outcomes(&mut self) {
+        let Some(durable) = &mut self.durable else { return };
+        if let Some(error) = &durable.failed {
+            return durable.runs.waiters.fail(error);
+        }
+        let mut due = durable.runs.waiters.take_due();
+        due.retain(|run| !self.is_live(*run));
+        for run in due {
+            for tell in self.durable_mut().runs.waiters.take(run) {
+                tell(self.outcome_of(run));
+            }
+        }
+    }
+
     /// The value of a finished run in the form of the log, for display.
     pub fn written_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
         let outcome = self.outcome_of(uuid)?;
@@ -425,9 +462,7 @@ impl Runtime {
 
     /// Whether a run is known here and its outcome is not: it is neither over, nor ending, nor paused.
     pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
-        let known = self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid));
-        let goes_on = matches!(known, Some(Known::Live(_))) && self.view().told(uuid).is_none();
-        goes_on && self.view().refusal(uuid).is_none()
+        self.view().is_live(uuid)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::program::run_limits::{Overrun, RunLimits, Usage};
 use crate::run_log::cancel::Cancel;
 use crate::run_log::dormant_run::DormantRun;
 use crate::runtime::Runtime;
+use crate::runtime::deadlines::{PastDeadline, RELEASED_BY};
 use crate::runtime::durable::{Durable, DurableState};
 use crate::runtime::durable_runs::Known;
 use crate::runtime::hosted_runs::Hosted;
@@ -371,8 +372,39 @@ impl Runtime {
     /// Leaves a run that is held where it is.
     pub(crate) fn keep_held(&mut self, uuid: Uuid, dormant: Box<DormantRun>, error: TaskError) {
         self.tell_held(uuid, &error);
-        self.note_held_deadline(uuid, dormant.deadline());
-        self.durable_mut().runs.insert(uuid, Known::Paused(error, Some(dormant)));
+        let durable = self.durable_mut();
+        durable.held_deadlines.note(uuid, dormant.deadline());
+        durable.runs.insert(uuid, Known::Paused(error, Some(dormant)));
+    }
+
+    /// Gives a run in memory room to end if its deadline has passed, and releases it if it is held.
+    pub(crate) fn heed_deadline(&mut self, place: usize) {
+        let Some(past) = self.runs[place].pass_deadline() else { return };
+        self.make_room(place);
+        match past {
+            PastDeadline::Running => return,
+            PastDeadline::Held => {}
+            PastDeadline::Interrupted => {
+                // Recorded before it is replayed, so that no limit stops the replay.
+                self.steps().1.record_past_deadline(place);
+                self.forget_steps(self.runs[place].run.id());
+            }
+        }
+        // The release of an interrupted run would have to wait for its steps; there are none left.
+        if let Err(error) = self.release_live(place, (RELEASED_BY, None)) {
+            tracing::warn!(target: "tiffany", "a held run is past its deadline: {error}");
+        }
+    }
+
+    /// Resumes held runs that are not in memory and whose deadlines have passed: they fail at once.
+    #[cold]
+    pub(crate) fn resume_past_deadline(&mut self) {
+        let now = self.host.clock.now();
+        while let Some(durable) = &mut self.durable
+            && let Some((uuid, chain)) = durable.release_past_deadline(now)
+        {
+            self.bring_back_from_log(uuid, chain);
+        }
     }
 }
 

@@ -98,6 +98,18 @@ impl<'a> RunsView<'a> {
         branch.refusal(uuid).filter(|_| !is_busy)
     }
 
+    /// Whether a run is known here and its outcome is not: it is not finished, ending or paused.
+    pub(crate) fn is_live(self, uuid: Uuid) -> bool {
+        let known = self.durable.and_then(|durable| durable.runs.get(&uuid));
+        let continues = matches!(known, Some(Known::Live(_))) && self.told(uuid).is_none();
+        continues && self.refusal(uuid).is_none()
+    }
+
+    /// Whether a run in memory is a fork.
+    pub(crate) fn is_fork(self, uuid: Uuid) -> bool {
+        self.hosted(uuid).is_some_and(|(_, durable_state)| durable_state.branch.is_some())
+    }
+
     /// The outcome of a run that is ending, once it may be told.
     pub(crate) fn told(self, uuid: Uuid) -> Option<&'a Result<Arc<str>, RunError>> {
         self.hosted(uuid)?.1.told()
