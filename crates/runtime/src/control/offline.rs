@@ -201,29 +201,12 @@ impl Offline {
             ControlFlow::Continue(request) => request,
         };
         match request {
-            Request::Status => Ok(Answer::Status(Status {
-                pid: std::process::id(),
-                version: env!("CARGO_PKG_VERSION").into(),
-                functions: Vec::new(),
-                url: None,
-                live: 0,
-                paused: Vec::new(),
-                failed: None,
-            })),
+            Request::Status => Ok(Answer::Status(status())),
             Request::Health => Ok(Answer::Done),
             Request::Runs(query) => self.catalogue().list(self.listing(query)),
             Request::Find { name } => self.find(&name).map(Answer::Found),
             Request::Show { run } => self.show(run),
-            Request::Recorded { run } => {
-                let entry = self.entry(run);
-                let entry = entry.ok_or_else(|| no_such_run(run))?;
-                match (entry.state, &self.log) {
-                    (RunState::Removed, _) => Err(run_removed(run)),
-                    // Its file may never have all that the commit log has.
-                    (_, Some(Log::Seen(_))) => Ok(Answer::Recorded { generation: 0, seq: 0 }),
-                    _ => Ok(Answer::Recorded { generation: entry.generation, seq: entry.seq }),
-                }
-            }
+            Request::Recorded { run } => self.recorded(run),
             Request::Submit { function, .. } => Err(needs_process(&format!(
                 "a run of `{function}` is started by the program that has this function"
             ))),
@@ -240,47 +223,10 @@ impl Offline {
                 self.needed = None;
                 self.fork(page, run, at, &fork.asked_by_user(own_uid()), clock)
             }
-            Request::Remove { runs } => {
-                let needed = self.needed();
-                let mut remove = |run: Uuid| {
-                    self.at_rest(run, &needed)?;
-                    page.batch.remove(run);
-                    Ok(())
-                };
-                // A run that is named twice is removed once.
-                let mut seen = BTreeSet::new();
-                let each = runs.into_iter().map(|run| match seen.insert(run) {
-                    true => remove(run),
-                    false => Err(run_removed(run)),
-                });
-                Ok(Answer::Each(each.collect()))
-            }
+            Request::Remove { runs } => Ok(Answer::Each(self.remove(page, runs))),
             Request::RemoveDamaged { run } => self.remove_damaged(page, run).map(Answer::Lost),
-            Request::Compact { remains } => {
-                let needed = self.needed();
-                let mut seen = BTreeSet::new();
-                let mut compact = |remains: &Remains| {
-                    let (run, stand) = (remains.run, self.at_rest(remains.run, &needed)?);
-                    if stand != remains.stand || !seen.insert(run) {
-                        return Err(read_too_early(run));
-                    }
-                    let mut received = Received::of_keys(&remains.received);
-                    received.retain(|sender| self.is_live(sender));
-                    remains.write(&mut page.batch, &received, clock).map(drop)
-                };
-                Ok(Answer::Each(remains.iter().map(&mut compact).collect()))
-            }
-            Request::Collect { number } => {
-                let Some(Log::Held(writer)) = &mut self.log else {
-                    return Err(needs_process("it is closed"));
-                };
-                let collected = match (number, &self.collected) {
-                    (Some(_), Some(collected)) => collected.clone(),
-                    _ => writer.collect_blobs().map_err(log_failed)?,
-                };
-                self.collected = Some(collected.clone());
-                Ok(Answer::Collection(1, Some(collected)))
-            }
+            Request::Compact { remains } => Ok(Answer::Each(self.compact(page, &remains, clock))),
+            Request::Collect { number } => self.collect_blobs(number),
             Request::Events(_) => Err(no_activity()),
             Request::Doubts => {
                 let (runs, warning) = self.dormant_runs();
@@ -302,6 +248,67 @@ impl Offline {
             | Request::Decide { .. }
             | Request::Resolve { .. } => unreachable!("what is asked of one run was answered"),
         }
+    }
+
+    /// Returns how far the log of a run is written.
+    fn recorded(&self, run: Uuid) -> Result<Answer, TaskError> {
+        let entry = self.entry(run).ok_or_else(|| no_such_run(run))?;
+        match (entry.state, &self.log) {
+            (RunState::Removed, _) => Err(run_removed(run)),
+            // Its file may never have all that the commit log has.
+            (_, Some(Log::Seen(_))) => Ok(Answer::Recorded { generation: 0, seq: 0 }),
+            _ => Ok(Answer::Recorded { generation: entry.generation, seq: entry.seq }),
+        }
+    }
+
+    /// Removes finished runs. A run that is named twice is removed once.
+    fn remove(&mut self, page: &mut Page, runs: Vec<Uuid>) -> Vec<Result<(), TaskError>> {
+        let needed = self.needed();
+        let mut seen = BTreeSet::new();
+        let each = runs.into_iter().map(|run| {
+            if !seen.insert(run) {
+                return Err(run_removed(run));
+            }
+            self.at_rest(run, &needed)?;
+            page.batch.remove(run);
+            Ok(())
+        });
+        each.collect()
+    }
+
+    /// Replaces the logs of finished runs by what remains of them, unless they have changed since
+    /// that was computed.
+    fn compact(
+        &mut self,
+        page: &mut Page,
+        remains: &[Remains],
+        clock: Time,
+    ) -> Vec<Result<(), TaskError>> {
+        let needed = self.needed();
+        let mut seen = BTreeSet::new();
+        let each = remains.iter().map(|remains| {
+            let (run, stand) = (remains.run, self.at_rest(remains.run, &needed)?);
+            if stand != remains.stand || !seen.insert(run) {
+                return Err(read_too_early(run));
+            }
+            let mut received = Received::of_keys(&remains.received);
+            received.retain(|sender| self.is_live(sender));
+            remains.write(&mut page.batch, &received, clock).map(drop)
+        });
+        each.collect()
+    }
+
+    /// Removes blobs that no run names. A question about a collection is answered with the last one.
+    fn collect_blobs(&mut self, number: Option<u64>) -> Result<Answer, TaskError> {
+        let Some(Log::Held(writer)) = &mut self.log else {
+            return Err(needs_process("it is closed"));
+        };
+        let collected = match (number, &self.collected) {
+            (Some(_), Some(collected)) => collected.clone(),
+            _ => writer.collect_blobs().map_err(log_failed)?,
+        };
+        self.collected = Some(collected.clone());
+        Ok(Answer::Collection(1, Some(collected)))
     }
 
     /// The runs as they are now. Nobody else writes.
@@ -582,6 +589,19 @@ fn warned(answer: Answer, warning: Option<String>) -> Answer {
     match warning {
         Some(warning) => Answer::Warned { answer: Box::new(answer), warning },
         None => answer,
+    }
+}
+
+/// The status of a directory that no process has open.
+fn status() -> Status {
+    Status {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        functions: Vec::new(),
+        url: None,
+        live: 0,
+        paused: Vec::new(),
+        failed: None,
     }
 }
 

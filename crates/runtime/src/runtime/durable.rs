@@ -137,6 +137,37 @@ impl DurableState {
 }
 
 impl Durable {
+    fn new(
+        (log, dir_lock, disk, root, page): (Log, Arc<dyn DirLock>, Arc<dyn Disk>, PathBuf, Page),
+        runs: KnownRuns,
+        listening: Option<Listening>,
+    ) -> Durable {
+        Durable {
+            log,
+            dir_lock,
+            disk,
+            root,
+            page,
+            after_commit: Vec::new(),
+            waiting: VecDeque::new(),
+            handed_in: Ticket(0),
+            safe: Ticket(0),
+            is_behind: false,
+            held_back: Vec::new(),
+            runs,
+            damaged: BTreeMap::new(),
+            ended: VecDeque::new(),
+            failed: None,
+            failed_log: None,
+            finished_runs: FinishedRuns::Unread,
+            has_forks: false,
+            has_held: false,
+            held_deadlines: HeldDeadlines::default(),
+            listening,
+            keeping: None,
+        }
+    }
+
     /// How the log stands, for those who read the metrics.
     pub(crate) fn standing(&self) -> LogState {
         LogState {
@@ -173,19 +204,7 @@ impl Runtime {
             let rules = self.settings.redactions.as_ref().map(|rules| rules.marks());
             mark_redacted(&*disk, &root, &rules.unwrap_or_default())?;
         }
-        let mut runs = KnownRuns::default();
-        let mut live = Vec::new();
-        for (uuid, entry) in writer.runs() {
-            match entry.state {
-                RunState::Live => live.push((uuid, entry)),
-                RunState::Finished => {
-                    let RunEntry { generation, seq, crc, .. } = entry;
-                    let stand = LogEnd { generation, seq, crc };
-                    runs.insert(uuid, Known::Over(stand, None));
-                }
-                RunState::Removed => runs.insert(uuid, Known::Removed),
-            }
-        }
+        let (runs, mut live) = known_runs(&writer);
         let dir_lock = writer.lock();
         let inbox = Arc::clone(&self.host.inbox);
         if inline.is_none() {
@@ -198,37 +217,9 @@ impl Runtime {
             Some(_) => None,
             None => self.listen(&root),
         };
-        self.durable = Some(Durable {
-            log,
-            dir_lock,
-            disk,
-            root,
-            page,
-            after_commit: Vec::new(),
-            waiting: VecDeque::new(),
-            handed_in: Ticket(0),
-            safe: Ticket(0),
-            is_behind: false,
-            held_back: Vec::new(),
-            runs,
-            damaged: BTreeMap::new(),
-            ended: VecDeque::new(),
-            failed: None,
-            failed_log: None,
-            finished_runs: FinishedRuns::Unread,
-            has_forks: false,
-            has_held: false,
-            held_deadlines: HeldDeadlines::default(),
-            listening,
-            keeping: None,
-        });
-        for (uuid, error) in recovery.refused {
-            let durable = self.durable_mut();
-            let is_over = matches!(durable.runs.get(&uuid), Some(Known::Over(..)));
-            durable.damaged.insert(uuid, Damaged { error: error.clone(), is_over });
-            live.retain(|(run, _)| *run != uuid);
-            self.pause(uuid, log_failed(error), None);
-        }
+        let opened = (log, dir_lock, disk, root, page);
+        self.durable = Some(Durable::new(opened, runs, listening));
+        self.pause_damaged(recovery.refused, &mut live);
         let over = self.durable_mut().runs.len();
         tracing::info!(
             target: "tiffany", dir = %self.durable_mut().root.display(), live = live.len(), over,
@@ -237,27 +228,47 @@ impl Runtime {
         self.post.close();
         live.sort_by_key(|(uuid, _)| *uuid);
         if inline.is_none() {
-            self.hold_marked(&mut live);
-            self.hold_deadly(&mut live);
-            self.limit_turns();
-            let limits = self.settings.run_limits;
-            if limits.is_some_and(|limits| limits.memory_bytes.is_some()) {
-                self.memory = MemoryGauge::new().map(Box::new);
-            }
+            self.begin_limits(&mut live);
         }
-        let awake = self.watched.as_ref().map(Watched::watch);
+        self.resume_all(live);
+        self.open_post();
+        if inline.is_none() {
+            self.durable_mut().keeping = self.keep_rules()?;
+        }
+        Ok(())
+    }
+
+    /// Pauses the runs whose logs were found to be damaged.
+    fn pause_damaged(&mut self, refused: Vec<(Uuid, LogError)>, live: &mut Vec<(Uuid, RunEntry)>) {
+        for (uuid, error) in refused {
+            let durable = self.durable_mut();
+            let is_over = matches!(durable.runs.get(&uuid), Some(Known::Over(..)));
+            durable.damaged.insert(uuid, Damaged { error: error.clone(), is_over });
+            live.retain(|(run, _)| *run != uuid);
+            self.pause(uuid, log_failed(error), None);
+        }
+    }
+
+    /// Holds the runs that stopped earlier processes, and limits the turns and the memory of the
+    /// others.
+    fn begin_limits(&mut self, live: &mut Vec<(Uuid, RunEntry)>) {
+        self.hold_marked(live);
+        self.hold_deadly(live);
+        self.limit_turns();
+        if self.settings.run_limits.is_some_and(|limits| limits.memory_bytes.is_some()) {
+            self.memory = MemoryGauge::new().map(Box::new);
+        }
+    }
+
+    /// Resumes unfinished runs.
+    fn resume_all(&mut self, live: Vec<(Uuid, RunEntry)>) {
+        let _awake = self.watched.as_ref().map(Watched::watch);
         for (uuid, entry) in live {
             match self.settings.only {
                 Some(only) if only != uuid => self.leave_alone(uuid, entry.chain(uuid)),
                 _ => self.resume(uuid, entry.chain(uuid)),
             }
         }
-        drop(awake);
-        self.open_post();
-        if inline.is_none() {
-            self.durable_mut().keeping = self.keep_rules()?;
-        }
-        Ok(())
     }
 
     /// Starts the thread that keeps the rules about old runs, if there are some.
@@ -327,6 +338,24 @@ impl Runtime {
             }
         }
     }
+}
+
+/// The runs of a log, and the unfinished ones among them with their entries.
+fn known_runs(writer: &Writer) -> (KnownRuns, Vec<(Uuid, RunEntry)>) {
+    let mut runs = KnownRuns::default();
+    let mut live = Vec::new();
+    for (uuid, entry) in writer.runs() {
+        match entry.state {
+            RunState::Live => live.push((uuid, entry)),
+            RunState::Finished => {
+                let RunEntry { generation, seq, crc, .. } = entry;
+                let stand = LogEnd { generation, seq, crc };
+                runs.insert(uuid, Known::Over(stand, None));
+            }
+            RunState::Removed => runs.insert(uuid, Known::Removed),
+        }
+    }
+    (runs, live)
 }
 
 pub(crate) fn no_log() -> RunError {

@@ -22,7 +22,7 @@ use tiffany_records::RunError;
 use tiffany_records::errors::{log_failed, no_such_run};
 use tiffany_records::json::compact;
 use tiffany_records::key::run_id;
-use tiffany_records::request::{Answer, Fork, Request, RunQuery, not_encodable};
+use tiffany_records::request::{Answer, Fork, Request, RunQuery, StartOptions, not_encodable};
 use tiffany_records::value::plain::accept;
 
 impl Runtime {
@@ -114,18 +114,7 @@ impl Runtime {
 
     /// Carries out a request whose values are in the form of the log.
     pub(crate) fn carry_out_accepted(&mut self, request: Request) -> Result<Answer, TaskError> {
-        match &self.durable {
-            // A run answers from its memory, which is ahead of a log that has failed.
-            Some(Durable { failed: Some(error), .. })
-                if !request.only_looks() || matches!(request, Request::Question { .. }) =>
-            {
-                return Err(log_failed(error.clone()));
-            }
-            None if needs_log(&request) => return Err(no_log_here()),
-            _ => {}
-        }
-        let mut names = asked_run::names_in(&request).into_iter();
-        names.try_for_each(|(what, name)| self.refuse_secret(what, name))?;
+        self.check_request(&request)?;
         let request = match asked_run::carry_out(self, request) {
             ControlFlow::Break(answer) => return answer,
             ControlFlow::Continue(request) => request,
@@ -142,16 +131,7 @@ impl Runtime {
             }
             Request::Recorded { run } => self.view().recorded(run),
             Request::Submit { function, id, input, options } => {
-                let is_new = !self.knows(run_id(&id));
-                let function = match self.settings.registry.meant(&function) {
-                    Ok(meant) => meant,
-                    // A run that is there is the same run, whoever has its code.
-                    Err(_) if !is_new => function,
-                    Err(error) => return Err(error),
-                };
-                let (named, input) = ((&*function, &*id), compact(input.get()));
-                let submitted = self.submit_json(named, &input, &options, Wanted::Asked);
-                submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
+                self.submit_asked(function, &id, &input, &options)
             }
             Request::Fork { run, at, fork } => {
                 self.fork_run(run, at, &fork).map(|(run, id)| Answer::Forked { run, id })
@@ -195,6 +175,43 @@ impl Runtime {
             | Request::Decide { .. }
             | Request::Resolve { .. } => unreachable!("what is asked of one run was answered"),
         }
+    }
+
+    /// An error if the log has failed or is missing and the request needs it, or if a name in the
+    /// request would be redacted.
+    fn check_request(&self, request: &Request) -> Result<(), TaskError> {
+        match &self.durable {
+            // A run answers from its memory, which is ahead of a log that has failed.
+            Some(Durable { failed: Some(error), .. })
+                if !request.only_looks() || matches!(request, Request::Question { .. }) =>
+            {
+                return Err(log_failed(error.clone()));
+            }
+            None if needs_log(request) => return Err(no_log_here()),
+            _ => {}
+        }
+        let mut names = asked_run::names_in(request).into_iter();
+        names.try_for_each(|(what, name)| self.refuse_secret(what, name))
+    }
+
+    /// Starts a run that another thread or process asked for.
+    fn submit_asked(
+        &mut self,
+        function: String,
+        id: &str,
+        input: &RawValue,
+        options: &StartOptions,
+    ) -> Result<Answer, TaskError> {
+        let is_new = !self.knows(run_id(id));
+        let function = match self.settings.registry.meant(&function) {
+            Ok(meant) => meant,
+            // A run that exists is the same run, whichever program has its code.
+            Err(_) if !is_new => function,
+            Err(error) => return Err(error),
+        };
+        let input = compact(input.get());
+        let submitted = self.submit_json((&function, id), &input, options, Wanted::Asked);
+        submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
     }
 
     pub(crate) fn list_runs(&mut self, query: RunQuery, tell: Tell) {

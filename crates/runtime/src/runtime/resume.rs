@@ -13,7 +13,7 @@ use tiffany_records::errors::{compacted, log_failed};
 
 use tiffany_kernel::{
     CallKind, Completion, ErrorKind, LogLevel, Mode, Order, Port, RecordKind, Recording, Rules,
-    Run, RunFailure, RunId, Stage, TaskError, Tid, Uuid, Value,
+    Run, RunFailure, RunId, Stage, TaskError, Tid, Time, Uuid, Value,
 };
 
 use crate::calls::context;
@@ -203,13 +203,7 @@ impl Runtime {
     ) -> Result<RunId, TaskError> {
         let beginning = decoded.beginning.clone();
         let (function, input) = (&beginning.function, &beginning.input);
-        if decoded.is_compacted {
-            return Err(compacted(chain.run()));
-        }
-        if !decoded.is_whole() {
-            let message = "its log was cut inside the snapshot that it begins with";
-            return Err(TaskError::new(ErrorKind::NotRestored, message));
-        }
+        refuse_partial(chain.run(), &decoded)?;
         let registry = &self.settings.registry;
         let snapshot = decoded.snapshot.clone();
         let root = match &snapshot {
@@ -227,36 +221,9 @@ impl Runtime {
         let forked = decoded.forks.last().and_then(|fork| fork.clock);
         let since = forked.or_else(|| continued.and_then(Continued::since));
         let since = since.unwrap_or(beginning.started);
-        // Its tables count these, too.
-        let calls_taken_over = snapshot.as_ref().map_or(0, |snapshot| snapshot.calls);
-        let calls_taken_over =
-            calls_taken_over.min(continued.map_or(0, |continued| continued.calls));
-        let settled = snapshot.iter().flat_map(|snapshot| snapshot.promises());
-        let settled = settled.filter(|(_, is_settled)| *is_settled);
-        let durable_state = DurableState {
-            journal: Journal::new(chain.clone().with_blobs(decoded.blobs.clone())),
-            beginning: Beginning::read(
-                &beginning,
-                self.settings.registry.name(&beginning.function),
-            ),
-            earlier: Earlier {
-                calls: continued.map_or(0, |continued| continued.calls) - calls_taken_over,
-                since,
-            },
-            input: is_agent.then(|| beginning.input.as_str().into()),
-            snapshot_at: 0,
-            is_warned: false,
-            settled: settled.map(|(promise, _)| promise).collect(),
-            seed: decoded.seed(),
-            begun: BTreeMap::new(),
-            received: Received::default(),
-            replay: None,
-            branch: None,
-            ending: Ending::No,
-            is_over: false,
-            holding: Holding::of(&decoded),
-            terms: beginning.terms.clone(),
-        };
+        let known = Beginning::read(&beginning, registry.name(&beginning.function));
+        let input = is_agent.then(|| Arc::from(beginning.input.as_str()));
+        let durable_state = replayed_state(chain, &decoded, (known, input), since);
         let who = Who::Durable {
             uuid: chain.run(),
             id: &beginning.id,
@@ -411,19 +378,7 @@ impl Runtime {
                     by_turns && !is_forced && context::with(|context| context.take_turns(step));
                 run.take_orders().into_iter().for_each(|order| replay.keep(order));
                 self.feed.add_ghosts(&self.host.hub, uuid.into(), run);
-                for record in run.take_records() {
-                    if let RecordKind::Withdrawn(call) = record.kind {
-                        journal.over(call);
-                    }
-                    if let RecordKind::Unasked(call) = record.kind
-                        && replay.is_unasked(call)
-                    {
-                        journal.over(call);
-                    }
-                    if let Some((call, seq)) = replay.compare(record)? {
-                        journal.adopt(call, seq, replay.decoded.numbers.get(&seq).copied());
-                    }
-                }
+                compare_records(run, replay, journal)?;
                 if !goes_on || replay.halts_here() {
                     break;
                 }
@@ -632,6 +587,71 @@ impl Durable {
             Some(Err(error)) => Err(RunFailure::Root(error).into()),
             None => Ok("null".into()),
         }
+    }
+}
+
+/// Compares what a replayed run has just recorded with its log, and takes over the numbers of its
+/// calls.
+fn compare_records(
+    run: &mut Run,
+    replay: &mut Replay,
+    journal: &mut Journal,
+) -> Result<(), Box<Divergence>> {
+    for record in run.take_records() {
+        match record.kind {
+            RecordKind::Withdrawn(call) => journal.over(call),
+            RecordKind::Unasked(call) if replay.is_unasked(call) => journal.over(call),
+            _ => {}
+        }
+        if let Some((call, seq)) = replay.compare(record)? {
+            journal.adopt(call, seq, replay.decoded.numbers.get(&seq).copied());
+        }
+    }
+    Ok(())
+}
+
+/// An error if a run cannot be replayed because its log does not have all of it.
+fn refuse_partial(run: Uuid, decoded: &DecodedLog) -> Result<(), TaskError> {
+    if decoded.is_compacted {
+        return Err(compacted(run));
+    }
+    if !decoded.is_whole() {
+        let message = "its log was cut inside the snapshot that it begins with";
+        return Err(TaskError::new(ErrorKind::NotRestored, message));
+    }
+    Ok(())
+}
+
+/// The durable side of a run that is about to be replayed, with what its log says of its beginning.
+fn replayed_state(
+    chain: &Chain,
+    decoded: &DecodedLog,
+    (known, input): (Beginning, Option<Arc<str>>),
+    since: Time,
+) -> DurableState {
+    let (beginning, snapshot) = (&decoded.beginning, decoded.snapshot.as_ref());
+    let calls = beginning.continued.as_ref().map_or(0, |continued| continued.calls);
+    // The tables of the snapshot count these, too.
+    let calls_taken_over = snapshot.map_or(0, |snapshot| snapshot.calls).min(calls);
+    let settled = snapshot.into_iter().flat_map(|snapshot| snapshot.promises());
+    let settled = settled.filter(|(_, is_settled)| *is_settled);
+    DurableState {
+        journal: Journal::new(chain.clone().with_blobs(decoded.blobs.clone())),
+        beginning: known,
+        earlier: Earlier { calls: calls - calls_taken_over, since },
+        input,
+        snapshot_at: 0,
+        is_warned: false,
+        settled: settled.map(|(promise, _)| promise).collect(),
+        seed: decoded.seed(),
+        begun: BTreeMap::new(),
+        received: Received::default(),
+        replay: None,
+        branch: None,
+        ending: Ending::No,
+        is_over: false,
+        holding: Holding::of(decoded),
+        terms: beginning.terms.clone(),
     }
 }
 
