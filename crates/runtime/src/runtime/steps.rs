@@ -47,6 +47,8 @@ pub(crate) struct Effects {
 pub(crate) enum Due {
     Step(CallRef),
     Queue(usize),
+    /// Steps wait because the system refused a thread.
+    Thread,
 }
 
 /// An unfinished step.
@@ -396,18 +398,38 @@ impl Effects {
         let Some(step) = self.steps.get_mut(&call) else { return };
         if let StepJob::Blocking(_) = step.work.job {
             step.state = State::Slotless;
-            let Some(slot) = self.slots.take_or_wait(call) else { return };
+            let room = parts.host.room_for_attempts(self.slots.taken() + 1);
+            self.slots.limit_to(room);
+            let Some(slot) = self.slots.take_or_wait(call) else {
+                return self.await_thread(parts);
+            };
             step.slot = Some(slot);
         }
         self.begin_attempt(parts, call);
     }
 
+    /// The system refused a thread, and steps wait although slots are free: it is asked again later.
+    fn await_thread(&mut self, parts: &Parts<'_>) {
+        if self.is_closed {
+            return;
+        }
+        let at = self.slots.ask_again(parts.host.clock.now());
+        self.timers.extend(at.map(|at| (at, Due::Thread)));
+    }
+
+    /// The next step that waits for a slot and can begin, with its slot.
+    fn next_with_slot(&mut self, parts: &Parts<'_>) -> Option<(CallRef, Slot)> {
+        if self.is_closed || self.slots.is_awaited_by_none() {
+            return None;
+        }
+        self.slots.limit_to(parts.host.room_for_attempts(self.slots.taken() + 1));
+        self.slots.next()
+    }
+
     /// Lets those begin that wait for a slot, as far as there are any.
     fn serve_slots(&mut self, parts: &mut Parts<'_>) {
         let mut freed = BTreeSet::new();
-        while !self.is_closed
-            && let Some((call, slot)) = self.slots.next()
-        {
+        while let Some((call, slot)) = self.next_with_slot(parts) {
             if let Some(step) = self.steps.get_mut(&call) {
                 step.slot = Some(slot);
                 let queue = step.queue;
@@ -419,6 +441,7 @@ impl Effects {
                 }
             }
         }
+        self.await_thread(parts);
         freed.into_iter().for_each(|queue| self.serve_queue(parts, queue));
     }
 
@@ -621,6 +644,12 @@ impl Effects {
                 None
             }
             Due::Step(call) => self.step_due(parts, call, now),
+            Due::Thread => {
+                self.slots.asks();
+                parts.host.ask_for_thread();
+                self.serve_slots(parts);
+                None
+            }
         }
     }
 
