@@ -1,5 +1,5 @@
-//! What a runtime has besides its runs where they are durable: the log, opened with what is unfinished in it, and closed in good
-//! order.
+//! The durable side of a runtime: the log is opened, unfinished runs in it are resumed, and the log
+//! is closed in an orderly way.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -41,19 +41,19 @@ use tiffany_records::key::{Key, LogEnd, Received};
 /// The durable side of a runtime.
 pub(crate) struct Durable {
     pub(crate) log: Log,
-    /// The directory, which is held for as long as this is there and attempts at steps run, even after the log has
-    /// failed.
+    /// The lock of the directory, which is held while this exists and while attempts at steps run,
+    /// even after the log has failed.
     pub(crate) dir_lock: Arc<dyn DirLock>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) root: PathBuf,
     pub(crate) page: Page,
-    /// What waits for lines that were not handed in yet, and for those that were.
+    /// The actions that wait for lines which were not handed in yet, and for lines which were.
     pub(crate) after_commit: Vec<AfterCommit>,
     pub(crate) waiting: VecDeque<(Ticket, Time, Vec<AfterCommit>)>,
-    /// The last batch that was handed in, and the last one that is safe.
+    /// The last batch that was handed in, and the last one that is durable.
     pub(crate) handed_in: Ticket,
     pub(crate) safe: Ticket,
-    /// More bytes wait for the disk than should. These runs could have a turn, and wait for that to end.
+    /// Whether more bytes wait for the disk than should, and the runs that wait for that to end.
     pub(crate) is_behind: bool,
     pub(crate) held_back: Vec<usize>,
     pub(crate) runs: KnownRuns,
@@ -61,15 +61,16 @@ pub(crate) struct Durable {
     pub(crate) damaged: BTreeMap<Uuid, Damaged>,
     pub(crate) ended: VecDeque<Uuid>,
     pub(crate) failed: Option<LogError>,
-    /// What tells of runs once it has.
+    /// Shows runs after the log has failed.
     pub(crate) failed_log: Option<FailedLog>,
-    /// Who knows the runs that are over.
+    /// The catalogue of finished runs.
     pub(crate) finished_runs: FinishedRuns,
-    /// Whether there was a fork among the runs that went on here, and whether one was held.
+    /// Whether a run in memory was a fork, and whether one was held.
     pub(crate) has_forks: bool,
     pub(crate) has_held: bool,
     pub(crate) held_deadlines: HeldDeadlines,
-    /// By which other processes ask, and who keeps the rules about old runs; dropped before the log is closed.
+    /// The socket for other processes, and the thread that applies retention rules. Both are
+    /// dropped before the log is closed.
     listening: Option<Listening>,
     keeping: Option<Background>,
 }
@@ -78,22 +79,23 @@ pub(crate) struct Durable {
 pub(crate) struct DurableState {
     pub(crate) journal: Journal,
     pub(crate) beginning: Beginning,
-    /// What there was before this generation.
+    /// The calls and the start time of earlier generations.
     pub(crate) earlier: Earlier,
     pub(crate) settled: BTreeSet<Uuid>,
-    /// What it was started with, if it is made of state machines and may be written down as a whole.
+    /// The input, if it is made of state machines, which can be saved as a snapshot.
     pub(crate) input: Option<Arc<str>>,
-    /// At which record that is tried next, and whether somebody was told that it cannot be.
+    /// The record at which a snapshot is tried next, and whether a warning said that there can be
+    /// none.
     pub(crate) snapshot_at: u64,
     pub(crate) is_warned: bool,
-    /// Where its random numbers begin.
+    /// The seed of its random numbers.
     pub(crate) seed: u64,
-    /// What the log knows of steps that have no result there.
+    /// The attempts at steps that have no result in the log.
     pub(crate) begun: BTreeMap<u64, Begun>,
-    /// What other runs have sent it.
+    /// The messages of other runs that it has received.
     pub(crate) received: Received,
     pub(crate) replay: Option<Box<Replay>>,
-    /// What there is to a fork.
+    /// The state of a fork.
     pub(crate) branch: Option<Box<Branch>>,
     pub(crate) ending: Ending,
     pub(crate) is_over: bool,
@@ -119,12 +121,12 @@ impl DurableState {
         self.journal.run()
     }
 
-    /// What a call that waits for the world is called there, and the id of its run.
+    /// The name of a call that waits for the outside world, and the id of its run.
     pub(crate) fn name_of(&self, call: CallRef) -> Option<(Key, String)> {
         Some((self.journal.key_of(call)?, self.beginning.id.to_string()))
     }
 
-    /// Whose spans the log has.
+    /// The identity of the run in spans of log output.
     pub(crate) fn who(&self) -> Who<'_> {
         let Beginning { id, function, .. } = &self.beginning;
         Who::Durable { uuid: self.uuid(), id, function, comes_back: false }
@@ -168,7 +170,7 @@ impl Durable {
         }
     }
 
-    /// How the log stands, for those who read the metrics.
+    /// The state of the log, for the metrics.
     pub(crate) fn standing(&self) -> LogState {
         LogState {
             runs: self.runs.states(),
@@ -178,14 +180,14 @@ impl Durable {
         }
     }
 
-    /// Where the log is.
+    /// The disk and the directory of the log.
     pub(crate) fn place(&self) -> (Arc<dyn Disk>, PathBuf) {
         (Arc::clone(&self.disk), self.root.clone())
     }
 }
 
 impl Runtime {
-    /// Opens the log; what is unfinished there goes on.
+    /// Opens the log, and resumes the unfinished runs in it.
     pub(crate) fn open_log(
         &mut self,
         root: PathBuf,
@@ -213,7 +215,7 @@ impl Runtime {
         let log = Log::start(writer, inbox, inline)
             .map_err(|error| RunError::system("a thread for the log", &error))?;
         let listening = match inline {
-            // On a simulated disk there is nobody else.
+            // A simulated disk has no other processes.
             Some(_) => None,
             None => self.listen(&root),
         };
@@ -271,7 +273,7 @@ impl Runtime {
         }
     }
 
-    /// Starts the thread that keeps the rules about old runs, if there are some.
+    /// Starts the thread that applies retention rules, if there are any.
     fn keep_rules(&mut self) -> Result<Option<Background>, RunError> {
         let rules = self.settings.retention.clone();
         if rules.is_empty() {
@@ -282,7 +284,7 @@ impl Runtime {
         started.map(Some).map_err(|error| RunError::system("a thread for old runs", &error))
     }
 
-    /// Lets other processes ask. Without that, everything else goes on.
+    /// Opens the socket for other processes. If that fails, everything else continues.
     fn listen(&self, root: &Path) -> Option<Listening> {
         let house = House {
             inbox: Arc::clone(&self.host.inbox),
@@ -301,14 +303,15 @@ impl Runtime {
         self.durable.as_mut().expect("only asked for where there is a log")
     }
 
-    /// Says in every unfinished run's log that the process ended in good order, and closes the log.
+    /// Records in the log of each unfinished run that the process ended in an orderly way, and
+    /// closes the log.
     pub(crate) fn close_log(&mut self) {
         let (steps, mut parts) = self.steps();
         steps.take_back(&mut parts);
         let Some(mut durable) = self.durable.take() else { return };
         drop(durable.listening.take());
         if let Some(keeping) = durable.keeping.take() {
-            // It may wait for an answer, which nobody gives from here on.
+            // It may wait for an answer, which will not come.
             self.host.inbox.close();
             drop(keeping);
         }
@@ -327,10 +330,11 @@ impl Runtime {
             tracing::error!(target: "tiffany", "closing the log: {error}");
         }
         if Arc::strong_count(&durable.dir_lock) > 1 {
-            // Attempts still run, and keep it until they end. The process that opens it next may wait for that.
+            // Attempts still run, and keep the lock until they end. The process that opens the
+            // directory next may wait for that.
             let_go_soon(&*durable.dir_lock);
         }
-        // With the log everything in it is safe.
+        // Closing the log has made everything in it durable.
         let waiting = durable.waiting.into_iter().flat_map(|(_, _, after)| after);
         for after in durable.after_commit.into_iter().chain(waiting) {
             if let AfterCommit::Answer(tell, answer) = after {

@@ -1,5 +1,6 @@
-//! What is asked of a runtime from outside its tasks: by the program that drives it, by other threads, and by
-//! other processes through the socket. Each is answered when the log has what the answer depends on.
+//! Requests to a runtime from outside its tasks: from the program that drives it, from other
+//! threads, and from other processes through the socket. Each is answered when the lines that the
+//! answer depends on are durable.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -106,7 +107,7 @@ impl Runtime {
     pub(crate) fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         let request = request.accepted(|value| match &self.settings.registry.language {
             Some(language) => language.check(value.get()).map(|()| value),
-            // Nobody here knows any codec, so nothing in it is a tag.
+            // No codec is known here, so nothing in it is a tag.
             None => accept(&value),
         })?;
         self.carry_out_accepted(request)
@@ -223,7 +224,7 @@ impl Runtime {
         }
     }
 
-    /// Tells of one run.
+    /// Answers with the details of one run.
     fn show_run(&mut self, run: Uuid, tell: Tell) {
         match self.view().show(run) {
             Err(error) => tell.tell(Err(error)),
@@ -234,7 +235,8 @@ impl Runtime {
         }
     }
 
-    /// Tells why a question is not open: by the log, if there is one, which knows what was decided before this process began.
+    /// Returns why a question is not open, from the log if there is one, which has the decisions of
+    /// earlier processes.
     pub(crate) fn tell_why_not_open(&mut self, approval: String, tell: Tell, error: TaskError) {
         match &mut self.durable {
             Some(durable) => durable.ask_catalogue(|| Job::NotOpen(approval, tell)),
@@ -242,7 +244,7 @@ impl Runtime {
         }
     }
 
-    /// Makes a fork, and lets it go on.
+    /// Makes a fork, and resumes it.
     fn fork_run(
         &mut self,
         parent: Uuid,

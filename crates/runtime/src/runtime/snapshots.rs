@@ -1,4 +1,5 @@
-//! Taking a snapshot: the log of a run begins a new generation, with all that the run is. The run itself goes on as if nothing had been.
+//! Taking a snapshot: the log of a run begins a new generation, with the whole state of the run.
+//! The run continues as if nothing had happened.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::runtime::steps::Effects;
 use tiffany_records::redact::{Redactions, shown};
 use tiffany_records::value::Json;
 
-/// After a failed attempt there is another when so much of what is usual was written besides.
+/// After a failed attempt, the next one follows after this part of the usual number of records.
 const AGAIN_AFTER: u64 = 8;
 
 /// Takes snapshots.
@@ -29,7 +30,7 @@ pub(crate) struct Snapshots<'a> {
 }
 
 impl Snapshots<'_> {
-    /// Takes one if it is time.
+    /// Takes a snapshot if it is time.
     pub(crate) fn take_if_due(&mut self, hosted: &mut Hosted) {
         let every = self.settings.snapshot_every;
         let Some(durable_state) = &mut hosted.durable_state else { return };
