@@ -1,5 +1,5 @@
-//! A log without its runtime: one that no process has, where requests become records that the runs find when they are
-//! brought back; or one that has failed, which is only looked at.
+//! A log without its runtime: either no process has it open, and requests become records that the
+//! runs find when they are resumed; or it has failed, and is only read.
 
 use crate::run_log::damage::lost;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,29 +40,29 @@ use tiffany_records::request::{
 use tiffany_records::retention::{NeededRuns, Remains, parent_of};
 use tiffany_records::value::plain::check_readable;
 
-/// A log in the hands of a client that looks at it or changes something in it.
+/// A log that a client reads or changes.
 pub(crate) struct Offline {
     log: Option<Log>,
     disk: Arc<dyn Disk>,
     root: PathBuf,
-    /// Runs that forks need, once somebody wanted to know, and the last collection of blobs.
+    /// The runs that forks need, once they were computed, and the last collection of blobs.
     needed: Option<Arc<NeededRuns>>,
     collected: Option<Collected>,
     /// Damage that was found when it was opened, and the damaged runs.
     pub(super) losses: Vec<LogError>,
     damaged: BTreeMap<Uuid, LogError>,
-    /// Who sees what is changed.
+    /// The audit hook for changes.
     pub(super) audit_hook: Option<Arc<dyn AuditHook>>,
 }
 
 enum Log {
-    /// Held, so that it can be written.
+    /// Locked, so that it can be written.
     Held(Box<Writer>),
-    /// As its files are, whoever holds it.
+    /// As its files are, whichever process has it open.
     Seen(Box<View>),
 }
 
-/// Why a log cannot be had.
+/// Why a log cannot be opened.
 pub(super) enum Refused {
     InUse(LogError),
     Broken(TaskError),
@@ -99,7 +99,7 @@ impl Offline {
         }
     }
 
-    /// The log as its files are now. Nothing can be changed in it.
+    /// Reads the log as its files are now. It cannot be changed through this.
     pub(crate) fn look(disk: Arc<dyn Disk>, root: &Path) -> Result<Offline, TaskError> {
         let view = View::open(disk, root).map_err(log_failed)?;
         let disk = Arc::clone(view.disk());
@@ -119,7 +119,7 @@ impl Offline {
         Offline { log, disk, root: root.into(), needed, collected, losses, damaged, audit_hook }
     }
 
-    /// Where a run stands.
+    /// The end of the log of a run.
     fn entry(&self, run: Uuid) -> Option<RunEntry> {
         match self.log.as_ref()? {
             Log::Held(writer) => writer.run(run),
@@ -143,7 +143,7 @@ impl Offline {
 
     fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         let clock = Clock::system().now();
-        // Whether its classes are there is not known: the program that has the codec is not.
+        // Only the program that has the codec knows whether its classes exist.
         let request = request.accepted(check_readable)?;
         let rules = self.rules_for(&request)?;
         let mut page = Page::new(Batch::new());
@@ -159,8 +159,9 @@ impl Offline {
         Ok(answer)
     }
 
-    /// By which secrets are taken out of what is written: the rules of this process. If it has none, and the program that has the log at other times has some, nothing
-    /// is written that may have a secret in it.
+    /// The rules by which secrets are redacted in what is written: those of this process. If it has
+    /// none, and the program that usually has the log open has some, nothing is written that may
+    /// contain a secret.
     fn rules_for(&self, request: &Request) -> Result<Option<Arc<Redactions>>, TaskError> {
         let rules = redact::known();
         if let Some(rules) = &rules {
@@ -217,7 +218,7 @@ impl Offline {
             Request::Metrics => {
                 Err(needs_process("metrics are those of a process, and none has the log"))
             }
-            // Nobody has a turn.
+            // No task has a turn.
             Request::LongTurns => Ok(Answer::LongTurns(Vec::new())),
             Request::Fork { run, at, fork } => {
                 self.needed = None;
@@ -311,7 +312,7 @@ impl Offline {
         Ok(Answer::Collection(1, Some(collected)))
     }
 
-    /// The runs as they are now. Nobody else writes.
+    /// The runs as they are now. No other process writes.
     fn catalogue(&self) -> Catalogue {
         let mut catalogue = Catalogue::new(Arc::clone(&self.disk), self.root.clone());
         let over = self.entries();
@@ -375,7 +376,7 @@ impl Offline {
         Ok(Answer::Forked { run: copied.chain.run(), id: copied.id })
     }
 
-    /// The runs that forks need. Nobody else writes meanwhile, so it is looked for once.
+    /// The runs that forks need. No other process writes meanwhile, so they are computed once.
     fn needed(&mut self) -> Arc<NeededRuns> {
         if let Some(needed) = &self.needed {
             return Arc::clone(needed);
@@ -412,7 +413,7 @@ impl Offline {
         Ok(lost)
     }
 
-    /// Where a run stands that is over and that nobody needs.
+    /// The end of the log of a finished run that no fork needs.
     fn at_rest(&self, run: Uuid, needed: &NeededRuns) -> Result<LogEnd, TaskError> {
         let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
@@ -430,7 +431,7 @@ impl Offline {
         entry.is_some_and(|entry| entry.state == RunState::Live)
     }
 
-    /// The runs that are not over, in order.
+    /// The unfinished runs, in order.
     fn live(&self) -> Vec<Uuid> {
         let runs = self.entries();
         let live = runs.filter(|(_, entry)| entry.state == RunState::Live).map(|(run, _)| run);
@@ -439,7 +440,7 @@ impl Offline {
         live
     }
 
-    /// The runs that are not over and can be read, and what can't be.
+    /// The unfinished runs that can be read, and the errors of those that can't.
     fn dormant_runs(&self) -> (Vec<DormantRun>, Option<String>) {
         let (mut runs, mut unread) = (Vec::new(), Vec::new());
         for run in self.live() {
@@ -449,7 +450,7 @@ impl Offline {
                     unread.extend(errors.map(|error| format!("run {run}: {error}")));
                     runs.push(dormant);
                 }
-                // It does not stand in the way of the others.
+                // The other runs are listed all the same.
                 Err(error) => unread.push(format!("run {run}: {}", error.message())),
             }
         }
@@ -466,7 +467,7 @@ impl Offline {
             RunState::Finished => return Err(run_over(run)),
             RunState::Removed => return Err(run_removed(run)),
         }
-        // What is left of it may look whole.
+        // The rest of it may look whole.
         if let Some(damage) = self.damaged.get(&run) {
             return Err(log_failed(damage.clone()));
         }
@@ -476,14 +477,14 @@ impl Offline {
     }
 }
 
-/// The runs of a log that no process has, asked by a request that is written on this page.
+/// The runs of a log that no process has open, for a request that is written on this page.
 struct WrittenRuns<'a> {
     offline: &'a mut Offline,
     page: &'a mut Page,
     clock: Time,
 }
 
-/// One of them.
+/// One of these runs.
 struct WrittenRun<'a> {
     run: DormantRun,
     page: &'a mut Page,
@@ -509,7 +510,7 @@ impl AskedRuns for WrittenRuns<'_> {
         for run in self.offline.live() {
             let mut dormant = match self.offline.dormant(run) {
                 Ok(dormant) => dormant,
-                // One that is damaged does not stand in the way of the others.
+                // A damaged run does not prevent answers about the others.
                 Err(error) => {
                     unread.get_or_insert(error);
                     continue;
@@ -550,7 +551,7 @@ impl AskedDormantRun for WrittenRun<'_> {
         Ok((&mut self.run, self.page, self.clock))
     }
 
-    /// What its program allows is not known, so it is what the daemon allows.
+    /// The limits of its program are not known, so those of the daemon apply.
     fn limits(&self) -> Option<RunLimits> {
         Some(RunLimits::for_services())
     }
@@ -579,7 +580,7 @@ impl Drop for Offline {
         if let Some(Log::Held(writer)) = self.log.take()
             && let Err(error) = writer.close()
         {
-            // Everything that was answered is in the commit log all the same.
+            // Everything that was acknowledged is in the commit log all the same.
             tracing::warn!(target: "tiffany", "closing the log: {error}");
         }
     }
