@@ -1,8 +1,9 @@
-//! Bringing a run back to where its log ends: its root is started again, each call that concerns the world is
-//! matched with its record, and what the world told the run is told again, at the same turn.
+//! Replaying a run to the end of its log: its root is called again, each outward call is matched
+//! with its record, and the recorded completions arrive again, at the same turns.
 //!
-//! With unchanged code every turn is the same as before. With changed code what was told comes after the same
-//! calls as before; a call that is not the recorded one is a divergence, and the run stops there.
+//! With unchanged code every turn is the same as before. With changed code the completions follow
+//! the same calls as before. A call that differs from its record is a divergence, and the run stops
+//! there.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,16 +26,16 @@ use tiffany_records::call_words::call_word;
 use tiffany_records::redact::Redactions;
 use tiffany_records::value::is_same;
 
-/// A replay under way.
+/// A replay that is running.
 pub(crate) struct Replay {
     pub(crate) decoded: DecodedLog,
     /// How many calls have been matched.
     pub(crate) matched: usize,
-    /// How many calls that do not concern the world there were, and ends of tasks.
+    /// How many calls were not outward, and how many tasks have ended.
     inward: u64,
     /// The calls that have been matched, by the number of their record, and their kinds.
     pub(crate) calls: BTreeMap<u64, (CallRef, CallKind)>,
-    /// What happened that the log does not have yet.
+    /// Records that the log does not have yet.
     pub(crate) later: Vec<Record>,
     /// What the run asked of its host and has not been told yet.
     pub(crate) orders: Vec<Order>,
