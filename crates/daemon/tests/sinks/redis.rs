@@ -76,7 +76,11 @@ fn a_server_that_is_killed_and_comes_back_has_everything() {
     assert_eq!(check(&all), 0);
     assert_eq!(all.last().unwrap()["message"], "", "{}", all.last().unwrap());
     let log = watched.logged();
-    assert_eq!(log.matches("events cannot be forwarded to redis://…@127.0.0.1").count(), 1, "{log}");
+    assert_eq!(
+        log.matches("events cannot be forwarded to redis://…@127.0.0.1").count(),
+        1,
+        "{log}"
+    );
     assert!(log.contains("events are forwarded to redis://…@127.0.0.1"), "{log}");
     assert!(log.contains("again after"), "{log}");
 }
