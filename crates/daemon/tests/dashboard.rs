@@ -210,7 +210,7 @@ fn one_is_told_who_one_is_and_functions_are_described() {
     let expected = json!({ "name": "fail", "language": "rust", "takes": "String", "input": { "type": "string" }, "doc": "Fails." });
     assert_eq!(fail, &expected);
     assert_eq!(status["limits"]["children"], 2);
-    assert_eq!(status["versions"]["log"], 1);
+    assert_eq!(status["versions"]["log"], 2);
     assert!(status["started"].as_str().unwrap().ends_with('Z') && status["dir"].is_string());
 }
 

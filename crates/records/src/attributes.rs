@@ -176,7 +176,7 @@ fn split_list(text: &str) -> Vec<&str> {
         }
     }
     parts.push(&text[from..]);
-    parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect()
+    parts.into_iter().map(str::trim).collect()
 }
 
 /// Reads tags that are separated by commas. One with a comma stands between quotation marks.
@@ -185,7 +185,7 @@ pub fn parse_tags(text: &str) -> Vec<String> {
         true => serde_json::from_str(part).unwrap_or_else(|_| part.to_owned()),
         false => part.to_owned(),
     };
-    split_list(text).into_iter().map(tag).collect()
+    split_list(text).into_iter().filter(|part| !part.is_empty()).map(tag).collect()
 }
 
 /// Reads conditions that are separated by commas: `amount>=10,customer=ada`.

@@ -30,7 +30,7 @@ from tiffany._records import (
 from tiffany._retention import Collected, Compacted, Pruned, Retention
 from tiffany._settings import DEFAULTS, RuntimeSettings, core_settings, shows_settings
 from tiffany.durable import _control, _workflows
-from tiffany.durable._control import _NOTHING, Connection
+from tiffany.durable._control import _NOTHING
 from tiffany.durable._runtime import Program
 from tiffany.durable._state_machines import StateMachine
 from tiffany.errors import GoneError, NotStartedError
@@ -38,6 +38,7 @@ from tiffany.metrics import Metrics
 
 if TYPE_CHECKING:
     from tiffany._aio.service import Service
+    from tiffany.client._client import Client
 
 T = TypeVar("T")
 _Ts = TypeVarTuple("_Ts")
@@ -493,11 +494,13 @@ class AsyncRuntime:
         return Subscription(self._anywhere().core.activity(run, from_seq, every_turn, ghosts))
 
     @property
-    def handle(self) -> Connection:
-        """A connection for code on other threads, such as steps and synchronous endpoints. Its
-        methods wait, so the event loop must not call them.
+    def handle(self) -> Client:
+        """A client for code on other threads, such as steps and synchronous endpoints. Its methods
+        wait, so the event loop must not call them.
         """
-        return Connection(self._anywhere().core.control())
+        from tiffany.client._client import Client
+
+        return Client._of(self._anywhere().core.control())
 
 
 def _moment(name: str, given: datetime | None) -> str | None:

@@ -129,7 +129,7 @@ fn a_wrong_password_is_told_without_it() {
     settings.nats = Some(NatsSettings::new(Address::new(url)));
     let mut watched = Watched::new(&settings, 100);
     watched.work(1);
-    watched.until("it is not told", || watched.logged().contains("events cannot be given to"));
+    watched.until("it is not told", || watched.logged().contains("events cannot be forwarded to"));
     watched.end();
     assert!(watched.logged().contains("not forwarded to nats://…@"), "{}", watched.logged());
 }

@@ -76,7 +76,11 @@ fn a_server_that_is_killed_and_comes_back_has_everything() {
     assert_eq!(check(&all), 0);
     assert_eq!(all.last().unwrap()["message"], "", "{}", all.last().unwrap());
     let log = watched.logged();
-    assert_eq!(log.matches("events cannot be given to redis://…@127.0.0.1").count(), 1, "{log}");
+    assert_eq!(
+        log.matches("events cannot be forwarded to redis://…@127.0.0.1").count(),
+        1,
+        "{log}"
+    );
     assert!(log.contains("events are forwarded to redis://…@127.0.0.1"), "{log}");
     assert!(log.contains("again after"), "{log}");
 }
@@ -125,7 +129,7 @@ fn a_wrong_password_is_told_without_it() {
     settings.redis = Some(RedisSettings::new(Address::new(url)));
     let mut watched = Watched::new(&settings, 100);
     watched.work(1);
-    watched.until("it is not told", || watched.logged().contains("events cannot be given to"));
+    watched.until("it is not told", || watched.logged().contains("events cannot be forwarded to"));
     watched.end();
     assert!(watched.logged().contains("not forwarded to redis://…@"), "{}", watched.logged());
 }

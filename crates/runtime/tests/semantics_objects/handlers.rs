@@ -250,6 +250,8 @@ fn any_call_but_the_scheduling_ones() {
             blocking(|| ()).await.unwrap();
             charge(1).await.unwrap();
             tiffany::pal::progress(1, 2, "half").await;
+            durable::add_tags(["gold"]).await.unwrap();
+            durable::annotate(durable::AnnotationKind::ToolResult, "3").await.unwrap();
             call(Add(1, 2)).await.unwrap();
         })
         .unwrap();
