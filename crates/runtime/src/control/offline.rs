@@ -160,7 +160,7 @@ impl Offline {
     }
 
     /// The rules by which secrets are redacted in what is written: those of this process. If it has
-    /// none, and the program that usually has the log open has some, nothing is written that may
+    /// none, and the program that usually owns the directory has some, nothing is written that may
     /// contain a secret.
     fn rules_for(&self, request: &Request) -> Result<Option<Arc<Redactions>>, TaskError> {
         let rules = redact::known();

@@ -1,6 +1,7 @@
-//! The socket's side of the process that has the directory: one thread serves thousands of connections. A connection
-//! has one request under way at a time, and costs a descriptor while it is idle. If there is no room for another
-//! one, the connection that was idle for longest is closed; its client connects again when it has a request.
+//! The socket's side of the process that owns the directory: one thread serves thousands of
+//! connections. A connection has one request under way at a time, and costs a descriptor while it
+//! is idle. If there is no room for another one, the connection that was idle for longest is
+//! closed; its client connects again when it has a request.
 
 use std::io::{self, ErrorKind as Io, Read, Write};
 use std::os::fd::OwnedFd;

@@ -13,7 +13,7 @@ pub(crate) enum Hold {
         why: Option<String>,
     },
     Limit(Overrun),
-    /// A task kept its turn for so many seconds.
+    /// A task kept its turn for this many seconds.
     Turn {
         tid: u64,
         secs: u64,

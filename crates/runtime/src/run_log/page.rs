@@ -96,7 +96,8 @@ impl Sites {
     }
 }
 
-/// Addresses are no secret and of the program's own making, so a multiplication spreads them well enough.
+/// The program itself makes the addresses, and they are not secret, so a multiplication spreads
+/// them well enough.
 #[derive(Default)]
 pub(crate) struct AddressHasher(u64);
 

@@ -716,7 +716,7 @@ impl Runtime {
         let (now, hosted) = (self.host.clock.now(), &mut self.runs[place]);
         let Some(durable) = &mut self.durable else { return };
         if hosted.tell(&mut durable.page, now, completion) {
-            // A run that goes on writes more, which shares a sync with this.
+            // A run that continues writes more, which shares a sync with this.
             if !hosted.run.is_ready() {
                 self.empty_outbox(place);
             }

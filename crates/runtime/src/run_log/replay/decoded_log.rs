@@ -125,7 +125,7 @@ pub(crate) struct Begun {
     pub(crate) attempt: u64,
     /// Whether it has no result.
     pub(crate) is_open: bool,
-    /// Whether an earlier one had none, or was over its time.
+    /// Whether an earlier one had none, or had exceeded its time.
     pub(crate) cut_off: bool,
     /// How many failed, and when the next one is due after the last of these.
     pub(crate) failures: u64,
@@ -174,7 +174,7 @@ pub struct DecodedLog {
     /// Tasks that had ended, and whether the run's own failure was told after that.
     pub(crate) ended: BTreeMap<Tid, u64>,
     pub(crate) failed: bool,
-    /// Tasks that were cut short, and whether the run was over its time.
+    /// Tasks that were cut short, and whether the run had exceeded its time.
     pub(crate) cut_short: BTreeSet<Tid>,
     pub(crate) over_time: bool,
     /// Whether its deadline passed.

@@ -34,7 +34,7 @@ pub(crate) struct Made {
 
 impl Made {
     pub(crate) fn new(call: &CallRecord) -> Made {
-        // When a sleep is over depends on when this is tried.
+        // The end of a sleep depends on when this is tried.
         let about = match &call.about {
             About::Time(_) => String::new(),
             about => about_text(about),
