@@ -7,13 +7,16 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tiffany._arguments import bad, whole
+from tiffany._arguments import bad
 
 Attribute = str | int | float | bool | datetime
 """The value of an attribute."""
+
+Deadline = datetime | timedelta | float | None
+"""A moment, or a time from the start of a run, in seconds if it is a number."""
 
 OPTIONS = ("tags", "attributes", "deadline")
 """The names of what a run is started with besides its arguments."""
@@ -52,6 +55,20 @@ def given(
                     "give the workflow's by position; by name it is that of the run",
                 )
     return several_tags("`tags`", tags), _attributes(attributes), deadline
+
+
+def check_durable(
+    id: str | None,
+    tags: Iterable[str],
+    attributes: Mapping[str, Attribute] | None,
+    deadline: Any,
+) -> None:
+    """Checks that what only durable runs have is given for a durable run."""
+    if id is None and (tags or attributes or deadline is not None):
+        raise bad(
+            "tags, attributes and deadlines are those of durable runs",
+            "give the run an `id`, or leave them out",
+        )
 
 
 def several_tags(what: str, tags: Iterable[str]) -> list[str]:
@@ -97,15 +114,3 @@ def _literal(value: Any) -> str:
     if isinstance(value, str | bool | int | float):
         return json.dumps(value)
     raise bad(f"an attribute is a str, an int, a float, a bool or a datetime, not {value!r}")
-
-
-def query(
-    tags: Iterable[str],
-    attributes: Mapping[str, Attribute] | Iterable[str] | None,
-    states: Iterable[str],
-    function: str | None,
-    limit: int,
-) -> tuple[list[str], list[str], list[str], str | None, int]:
-    """Returns which runs are asked for, as the compiled part takes it."""
-    most = whole("`limit`", limit, least=1)
-    return several_tags("`tags`", tags), filters(attributes), list(states), function, most

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid as _uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from tiffany import _attributes
 from tiffany._arguments import bad, number, seconds, whole
@@ -57,14 +58,24 @@ class RunInfo(Run[Any]):
 
 
 @dataclass(frozen=True)
-class RunPage:
-    """Some of the runs that were asked for, the number of all of them, and the mark of the next page,
-    or ``None`` on the last one.
+class RunPage(Sequence[RunInfo]):
+    """Some of the runs that were asked for, as a sequence; the number of all of them; and the mark
+    of the next page, or ``None`` on the last one.
     """
 
     runs: list[RunInfo]
     total: int
     next: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    @overload
+    def __getitem__(self, at: int) -> RunInfo: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[RunInfo]: ...
+    def __getitem__(self, at: int | slice) -> RunInfo | list[RunInfo]:
+        return self.runs[at]
 
 
 def run_info(told: dict[str, Any]) -> RunInfo:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from command_kit import Home, Started
-from tiffany import AsyncClient, Client
+from tiffany import AsyncClient, AsyncRuntime, Client, Runtime
 
 PROGRAM = """
 from dataclasses import dataclass
@@ -165,9 +165,9 @@ def use(daemon: Daemon, kind: str, scenario: Use, **options: Any) -> Any:
 
 
 class Each:
-    """A client whose methods are awaited, whether it is one of asyncio or not."""
+    """A client or a runtime whose methods are awaited, whether it is one of asyncio or not."""
 
-    def __init__(self, client: Client | AsyncClient) -> None:
+    def __init__(self, client: Client | AsyncClient | Runtime | AsyncRuntime) -> None:
         self.client: Any = client
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
@@ -180,6 +180,7 @@ class Each:
     async def list(self, **filters: Any) -> list[Any]:
         """All runs that fit."""
         told = self.client.runs(**filters)
+        told = await told if inspect.isawaitable(told) else told
         return [run async for run in told] if hasattr(told, "__aiter__") else list(told)
 
 

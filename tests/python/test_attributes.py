@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -128,7 +129,7 @@ def test_runs_are_found_by_tags_and_attributes(runtime: Runtime, tmp_path: Path)
     assert ids(attributes={"due": DUE + timedelta(2)}) == ["o2"]
     assert ids(attributes=["number>=3"]) == ["o3", "o4"]
     assert ids(attributes=["number>=3"], tags=["even"]) == ["o4"]
-    assert ids(states=["completed"]) == []
+    assert ids(state=["completed"]) == []
     assert len(runtime.runs(limit=2)) == 2
     with pytest.raises(BadAttributeError, match="TFY0270"):
         runtime.runs(attributes=["number"])
@@ -158,6 +159,25 @@ def test_a_parameter_of_the_same_name_is_given_by_position(runtime: Runtime) -> 
     run = runtime.submit(tagged, ["x"], id="a")
     assert runtime.wait(run) == ["x"]
     assert only(runtime).tags == []
+
+
+def test_programs_that_are_run_at_once_have_them_too(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"tags": ["gold"], "attributes": {"n": 1}, "deadline": 3600}
+    assert tiffany.run(tagged("x"), wal=tmp_path, id="run", **given) == "x"
+    assert asyncio.run(tiffany.arun(tagged("y"), wal=tmp_path, id="arun", **given)) == "y"
+    with Runtime(wal=tmp_path) as runtime:
+        assert runtime.run(tagged("z"), id="runtime", **given) == "z"
+        found = runtime.runs(tags=["gold"], attributes={"n": 1}, sort="id")
+        assert [run.id for run in found] == ["arun", "run", "runtime"]
+        assert all(run.deadline is not None for run in found)
+        with pytest.raises(BadArgumentError, match="give the run an `id`"):
+            runtime.run(tagged("z"), tags=["gold"])
+    with pytest.raises(BadArgumentError, match="are those of durable runs"):
+        tiffany.run(tagged("x"), deadline=3)
+    with pytest.raises(BadArgumentError, match="are those of durable runs"):
+        asyncio.run(tiffany.arun(tagged("x"), attributes={"n": 1}))
+    with pytest.raises(BadArgumentError, match=r"did you mean `tags`\?"):
+        asyncio.run(tiffany.arun(tagged("x"), tag=["gold"]))  # type: ignore[call-arg]
 
 
 def test_secrets_are_neither_tags_nor_names(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"wal": 3, "id": "x"}, "`wal` is a path, not 3"),
     ({"wal": "somewhere"}, "a durable run has both a log and an id"),
     ({"limit": {}}, r"tiffany.run\(\) takes no `limit` \[TFY0032\]; did you mean `limits`\?"),
-    ({"colour": 3}, r"tiffany.run\(\) takes no `colour` \[TFY0032\]; it takes program, id, wal"),
+    ({"colour": 3}, r"tiffany.run\(\) takes no `colour` \[TFY0032\]; it takes program, id, tags"),
 ]
 
 

@@ -69,7 +69,7 @@ def test_the_issues_names_are_there() -> None:
 
 def test_the_top_of_the_package_is_small() -> None:
     """What programs use every day is at the top; all else is in its module."""
-    assert 40 <= len(tiffany.__all__) <= 50
+    assert 40 <= len(tiffany.__all__) <= 55
 
 
 @pytest.mark.parametrize("name", sorted(_old_names.PLACES))

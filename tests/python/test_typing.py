@@ -237,6 +237,19 @@ def test_runs_that_are_submitted(tmp_path: Path) -> None:
         assert runtime.wait(first) == runtime.wait(second) == 3
 
 
+async def clients(client: tiffany.Client, other: tiffany.AsyncClient) -> None:
+    """It is never called: what clients give is known from the function too."""
+    run = client.submit(order, "tea", 3, tags=["gold"], attributes={"n": 1}, deadline=3)
+    assert_type(run, tiffany.durable.Run[int])
+    assert_type(client.result(run), int)
+    same = await other.submit(order, "tea", 3, tags=["gold"], attributes={"n": 1}, deadline=3)
+    assert_type(await other.result(same), int)
+    client.submit(order, 3, tags=["gold"])  # type: ignore[arg-type]
+    client.submit("order", tags=3)  # type: ignore[call-overload]
+    await other.submit("order", deadline="soon")  # type: ignore[call-overload]
+    client.runs(sort="size")  # type: ignore[arg-type]
+
+
 def mistakes(runtime: tiffany.Runtime) -> None:
     """It is never called: each line is an error for the checker, which says so if one is not."""
     priced(3)  # type: ignore[arg-type]

@@ -7,6 +7,18 @@ import { type CallOptions, type ClientOptions, Http } from "./http.js";
 
 export type State = RunSummary["state"];
 
+/** The value of an attribute. A whole number is an integer. */
+export type AttributeValue = string | number | boolean | Date;
+
+/** What a run is started with. */
+export interface SubmitOptions extends CallOptions {
+  id?: string;
+  tags?: string[];
+  attributes?: Record<string, AttributeValue>;
+  /** When the run fails if it has not ended: a moment, or seconds from its start. */
+  deadline?: Date | number;
+}
+
 /** Which runs are listed. */
 export interface ListOptions extends CallOptions {
   state?: State | State[];
@@ -17,6 +29,10 @@ export interface ListOptions extends CallOptions {
   before?: Date | string;
   /** Only the forks of this run. */
   parent?: string;
+  /** Tags that the runs have, all of them. */
+  tags?: string[];
+  /** Values that they have, or conditions such as `amount>=10`. */
+  attributes?: Record<string, AttributeValue> | string[];
   sort?: "started" | "ended" | "id" | "function";
   order?: "asc" | "desc";
   /** How many runs one request fetches. 100 by default. */
@@ -86,11 +102,14 @@ export class Client {
     return this.#get("/status", options);
   }
 
-  /** Starts a run, or finds the one that has this id. Without an id it gets a random one. */
-  submit(name: string, input: unknown = null, options: CallOptions & { id?: string } = {}): Promise<Submitted> {
+  /**
+   * Starts a run, or finds the one that has this id. Without an id it gets a random one. A new run has these tags and attributes, and
+   * fails if it has not ended at its deadline.
+   */
+  submit(name: string, input: unknown = null, options: SubmitOptions = {}): Promise<Submitted> {
     // With an id it is the same run however often it is asked for.
     const id = options.id ?? crypto.randomUUID();
-    return this.#post("/runs", { function: name, id, input }, options, true);
+    return this.#post("/runs", { function: name, id, input, ...started(options) }, options, true);
   }
 
   /** Iterates over the runs that fit all filters, fetching pages as they are needed. */
@@ -104,6 +123,8 @@ export class Client {
       since: moment(options.since),
       before: moment(options.before),
       parent: options.parent,
+      tag: list(options.tags?.map((tag) => JSON.stringify(tag))),
+      attribute: list(conditions(options.attributes)),
       sort: options.sort,
       order: options.order,
       limit: options.page === undefined ? undefined : String(options.page),
@@ -243,6 +264,32 @@ function question(id: string): string {
 
 function reason(why: string | undefined): object {
   return why === undefined ? {} : { why };
+}
+
+/** What a run is started with, without what is not given: older daemons do not know it. */
+function started({ tags, attributes, deadline }: SubmitOptions): object {
+  const values = Object.entries(attributes ?? {}).map(([name, value]) => [name, value instanceof Date ? { time: value.toISOString() } : value]);
+  return {
+    ...(tags !== undefined && tags.length > 0 && { tags }),
+    ...(values.length > 0 && { attributes: Object.fromEntries(values) }),
+    ...(deadline !== undefined && { deadline: deadline instanceof Date ? deadline.toISOString() : deadline }),
+  };
+}
+
+function list(parts: string[] | undefined): string | undefined {
+  return parts?.join(",") || undefined;
+}
+
+/** Conditions that commas can separate: a text with a comma in it stands between quotation marks. */
+function conditions(given: ListOptions["attributes"]): string[] | undefined {
+  if (!Array.isArray(given)) {
+    return given && Object.entries(given).map(([name, value]) => `${name}=${value instanceof Date ? value.toISOString() : JSON.stringify(value)}`);
+  }
+  return given.map((condition) => {
+    const [, start = condition, value = ""] = /^([^=!<>]*[=!<>]=?)(.*)$/s.exec(condition) ?? [];
+    const text = value.trim();
+    return text.includes(",") && !text.startsWith('"') ? start + JSON.stringify(text) : condition;
+  });
 }
 
 function moment(given: Date | string | undefined): string | undefined {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Client, ClientSettingsError, type Item, LostDaemonError, OldDaemonError, RunFailedError, TiffanyError } from "../src/index.js";
+import { Client, ClientSettingsError, type Item, type ListOptions, LostDaemonError, OldDaemonError, RunFailedError, TiffanyError } from "../src/index.js";
 import { Daemon, answering } from "./daemon.js";
 
 const daemon = new Daemon();
@@ -88,6 +88,34 @@ test("runs are listed page by page", async () => {
   const older: string[] = [];
   for await (const run of client.list({ before: first.started })) older.push(run.id);
   assert.ok(!older.includes("listed 0") && !older.includes("listed 6"));
+});
+
+test("runs have tags, attributes and deadlines", async () => {
+  const due = new Date("2027-01-15T08:00:00.250Z");
+  const attributes = { customer: "ada, or not", amount: 17, rate: 0.5, paid: false, due };
+  const deadline = new Date(Date.now() + 3_600_000);
+  await client.submit("nap", 0, { id: "tagged", tags: ["gold", "a,b"], attributes, deadline });
+  await client.submit("nap", 60, { id: "late", tags: ["gold"], deadline: 0.2 });
+  await client.submit("nap", 0, { id: "plain", tags: [], attributes: {} });
+  await client.result("tagged");
+  const shown = await client.show("tagged");
+  assert.deepEqual(shown.tags, ["a,b", "gold"]);
+  assert.deepEqual(shown.attributes, { ...attributes, due: { time: "2027-01-15T08:00:00.250000000Z" } });
+  assert.equal(Date.parse(shown.deadline ?? ""), deadline.getTime());
+  await assert.rejects(client.result("late"), (error) => error instanceof RunFailedError && code("TFY0271")(error));
+  const ids = async (options: ListOptions) => {
+    const found: string[] = [];
+    for await (const run of client.list({ ...options, sort: "id" })) found.push(run.id);
+    return found;
+  };
+  assert.deepEqual(await ids({ tags: ["gold"] }), ["late", "tagged"]);
+  assert.deepEqual(await ids({ tags: ["gold", "a,b"] }), ["tagged"]);
+  assert.deepEqual(await ids({ attributes: attributes }), ["tagged"]);
+  assert.deepEqual(await ids({ attributes: { amount: "17" } }), []);
+  assert.deepEqual(await ids({ attributes: ["amount>=17", "customer=ada, or not", `due<=${due.toISOString()}`] }), ["tagged"]);
+  assert.deepEqual(await ids({ attributes: ["customer!=ada, or not"] }), []);
+  await assert.rejects(ids({ attributes: ["amount"] }), code("TFY0270"));
+  await assert.rejects(client.submit("nap", 0, { deadline: 0 }), code("TFY0273"));
 });
 
 test("the events of a run end with it", async () => {

@@ -208,16 +208,8 @@ impl Runtime {
     }
 
     /// Lists runs, as JSON.
-    fn runs(
-        &self,
-        py: Python<'_>,
-        tags: Vec<String>,
-        filters: Vec<String>,
-        states: Vec<String>,
-        function: Option<String>,
-        limit: usize,
-    ) -> PyResult<String> {
-        let query = runs::query_of(py, (tags, filters), states, function, limit)?;
+    fn runs(&self, py: Python<'_>, query: &str) -> PyResult<String> {
+        let query = runs::query_of(py, query)?;
         runs::list(py, &mut self.open(py)?.runtime, &query)
     }
 

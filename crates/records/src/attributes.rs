@@ -142,11 +142,15 @@ pub fn parse_literal(text: &str) -> AttributeValue {
     }
 }
 
-/// A value as [`parse_literal`] reads it.
+/// A value as [`parse_literal`] reads it, also in a list whose parts are separated by commas.
 pub fn literal(value: &AttributeValue) -> String {
     match value {
         AttributeValue::Time(time) => shown_time(*time),
-        AttributeValue::Text(text) if parse_literal(text) == *value && text.trim() == text => {
+        AttributeValue::Text(text)
+            if parse_literal(text) == *value
+                && text.trim() == text
+                && !text.contains([',', '"']) =>
+        {
             text.clone()
         }
         value => serde_json::to_string(&AttributeJson(value.clone())).unwrap_or_default(),
@@ -340,6 +344,8 @@ mod tests {
             " a ",
             "\"a",
             "a=b",
+            "a,b",
+            "5\" of it, or \\",
             "\"",
             "2026-11-05",
             "1e5",
@@ -362,6 +368,8 @@ mod tests {
             let filter = AttributeFilter::equal("a", value);
             let text = filter.to_string();
             assert_eq!(AttributeFilter::parse(&text).unwrap(), filter, "{text}");
+            let list = parse_filters(&format!("{text},{text}")).unwrap();
+            assert_eq!(list, [filter.clone(), filter], "{text}");
         }
     }
 
@@ -424,7 +432,8 @@ mod tests {
         }
         let list = parse_filters("amount>=10, customer=\"a,b\",paid=true").unwrap();
         let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
-        assert_eq!(texts, ["amount>=10", "customer=a,b", "paid=true"]);
+        assert_eq!(texts, ["amount>=10", "customer=\"a,b\"", "paid=true"]);
+        assert_eq!(parse_filters(&texts.join(",")).unwrap(), list);
         assert_eq!(parse_tags("gold, \"a,b\",,x"), ["gold", "a,b", "x"]);
         for bad in ["", "amount", "=1", "!1", "amount!1"] {
             assert_eq!(AttributeFilter::parse(bad).unwrap_err().code(), "TFY0270", "{bad}");

@@ -291,28 +291,60 @@ fn a_run_whose_generation_began_in_a_sleep_is_resumed() {
     }
 }
 
+/// Waits for a message, sleeps, and works.
+#[derive(Serialize, Deserialize)]
+enum Alarm {
+    Unset,
+    Sleeping,
+    Awake,
+    Over(u32),
+}
+
+impl DurableAgent for Alarm {
+    const NAME: &'static str = "alarm";
+    type Output = u32;
+
+    fn wants(&self) -> TaskStatus<u32> {
+        match self {
+            Alarm::Unset => TaskStatus::receive_message("set"),
+            Alarm::Sleeping => TaskStatus::sleep(ms(10)),
+            Alarm::Awake => TaskStatus::step(step("work", || Ok::<u32, String>(1))),
+            Alarm::Over(worked) => TaskStatus::Completed(*worked),
+        }
+    }
+
+    fn take(&mut self, ctx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        *self = match self {
+            Alarm::Unset => Alarm::Sleeping,
+            Alarm::Sleeping => Alarm::Awake,
+            Alarm::Awake | Alarm::Over(_) => Alarm::Over(ctx.written()?),
+        };
+        Ok(())
+    }
+}
+
 /// The clock of a fork begins with that of its generation, and not with the moment of the fork.
 #[test]
 fn a_fork_sleeps_again_what_its_generation_slept() {
-    let mut sleeps = 0;
-    for every in 4..10 {
-        let dir = Dir::new();
-        let shifts = |_: ()| Shifts { worked: 0, sleeps: false };
-        let builder = dir.builder().snapshot_every(every);
-        let mut runtime = builder.register_agent("shifts", shifts).build().unwrap();
-        let run = runtime.submit::<u32>("shifts", "a", &()).unwrap();
-        assert_eq!(runtime.wait_for(&run).unwrap(), 6);
-        let log = lines(&dir);
-        let is_last = |line: &&Value| line["type"] == "EffectResult";
-        let Some(at) = log.iter().rev().find(is_last).and_then(|line| line["seq"].as_u64()) else {
-            continue;
-        };
-        let before = log.iter().take(at as usize).filter(|line| line["call"] == "sleep");
-        sleeps += before.count();
-        let fork = runtime.fork(&run, at, Fork::new().set_reply(&5).unwrap()).unwrap();
-        assert_eq!(runtime.wait_for(&fork).unwrap(), 6, "every {every}, record {at}");
-    }
-    assert!(sleeps > 0, "no generation slept before it was forked");
+    let dir = Dir::new();
+    let start = || dir.builder().register_agent("alarm", |(): ()| Alarm::Unset).build().unwrap();
+    let mut runtime = start();
+    let run = runtime.submit::<u32>("alarm", "a", &()).unwrap();
+    // It waits for its message, so the sleep comes after the snapshot.
+    runtime.snapshot(&run).unwrap();
+    runtime.send(&run, "set", &()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 1);
+    drop(runtime);
+    let log = lines(&dir);
+    assert_eq!((&log[0]["gen"], &log[1]["type"]), (&Value::from(2), &Value::from("Snapshot")));
+    let place = |fits: &dyn Fn(&Value) -> bool| log.iter().position(fits).expect("it is recorded");
+    let slept = place(&|line| line["call"] == "sleep");
+    let worked = place(&|line| line["type"] == "EffectResult");
+    assert!(slept < worked);
+    let at = log[worked]["seq"].as_u64().unwrap();
+    let mut runtime = start();
+    let fork = runtime.fork(&run, at, Fork::new().set_reply(&5).unwrap()).unwrap();
+    assert_eq!(runtime.wait_for(&fork).unwrap(), 5);
 }
 
 #[test]

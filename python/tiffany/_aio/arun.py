@@ -5,10 +5,12 @@ thread.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Mapping
 from typing import TypeVar, Unpack
 
-from tiffany import _core
+from tiffany import _attributes, _core
 from tiffany._arguments import check_names, close_unbegun
+from tiffany._attributes import Attribute, Deadline
 from tiffany._settings import DEFAULTS, RuntimeSettings, shows_settings
 from tiffany.durable._run import check_durable
 from tiffany.durable._runtime import Runtime
@@ -18,11 +20,18 @@ _T = TypeVar("_T")
 
 @shows_settings(RuntimeSettings)
 async def arun(
-    program: _core._Program[_T], *, id: str | None = None, **settings: Unpack[RuntimeSettings]
+    program: _core._Program[_T],
+    *,
+    id: str | None = None,
+    tags: Iterable[str] = (),
+    attributes: Mapping[str, Attribute] | None = None,
+    deadline: Deadline = None,
+    **settings: Unpack[RuntimeSettings],
 ) -> _T:
     """Runs a program inside the current asyncio event loop and returns its value.
 
-    It takes the same settings as `run`. The program takes turns with everything else on the loop.
+    It takes the same settings as `run`, and the same tags, attributes and deadline. The program takes
+    turns with everything else on the loop.
 
     If the coroutine is cancelled, the run is cancelled, and its tasks clean up first. A durable run
     is not cancelled: it stays in the log as it is, and continues when it is run again.
@@ -45,16 +54,18 @@ async def arun(
     from tiffany._aio.shared import guest_of
 
     try:
-        check_names("tiffany.arun()", settings, ("id", *DEFAULTS))
+        check_names("tiffany.arun()", settings, ("id", *_attributes.OPTIONS, *DEFAULTS))
         wal = settings.get("wal")
         check_durable(wal, id)
+        _attributes.check_durable(id, tags, attributes, deadline)
         value: _T
         if wal is None or id is None:
             with contextlib.closing(Guest(Runtime(**settings))) as guest:
                 value = await guest.run(program)
         else:
+            options = _attributes.given(program, tags, attributes, deadline)
             with guest_of(wal, settings) as guest:
-                value = await guest.run_durable(program, id)
+                value = await guest.run_durable(program, id, options)
         return value
     except BaseException:
         close_unbegun(program)

@@ -40,11 +40,11 @@ class Guest:
         """Runs a program until its run has finished and returns its value."""
         return await self._outcome(self._core.start(program))
 
-    async def run_durable(self, program: Any, id: str) -> Any:
+    async def run_durable(self, program: Any, id: str, options: Any) -> Any:
         """Runs a program as the durable run with this id, or waits for the existing run, and
         returns its value.
         """
-        return await self._outcome(self._core.attend(self.runtime._begun(program, id)))
+        return await self._outcome(self._core.attend(self.runtime._begun(program, id, options)))
 
     async def _outcome(self, number: int) -> Any:
         over = self._waiting[number] = self.loop.create_future()

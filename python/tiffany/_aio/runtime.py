@@ -6,15 +6,15 @@ import json
 import uuid as _uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, TypeVarTuple, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from tiffany import _arguments, _attributes, _core
 from tiffany._activity import Subscription
 from tiffany._approvals import Approval, OpenApproval
-from tiffany._arguments import bad, check_names, seconds, several
-from tiffany._attributes import Attribute
+from tiffany._arguments import bad, check_names, seconds
+from tiffany._attributes import Attribute, Deadline
 from tiffany._records import (
     Doubt,
     Run,
@@ -28,6 +28,7 @@ from tiffany._records import (
     run_page,
 )
 from tiffany._retention import Collected, Compacted, Pruned, Retention
+from tiffany._run_query import Sort, run_query
 from tiffany._settings import DEFAULTS, RuntimeSettings, core_settings, shows_settings
 from tiffany.durable import _control, _workflows
 from tiffany.durable._control import _NOTHING
@@ -211,7 +212,7 @@ class AsyncRuntime:
         id: str,
         tags: Iterable[str] = ...,
         attributes: Mapping[str, Attribute] | None = ...,
-        deadline: datetime | timedelta | float | None = ...,
+        deadline: Deadline = ...,
     ) -> AsyncRun[T]: ...
     @overload
     async def submit(
@@ -222,7 +223,7 @@ class AsyncRuntime:
         id: str,
         tags: Iterable[str] = ...,
         attributes: Mapping[str, Attribute] | None = ...,
-        deadline: datetime | timedelta | float | None = ...,
+        deadline: Deadline = ...,
     ) -> AsyncRun[T]: ...
     @overload
     async def submit(
@@ -233,7 +234,7 @@ class AsyncRuntime:
         id: str,
         tags: Iterable[str] = ...,
         attributes: Mapping[str, Attribute] | None = ...,
-        deadline: datetime | timedelta | float | None = ...,
+        deadline: Deadline = ...,
         **kwargs: Any,
     ) -> AsyncRun[Any]: ...
     @overload
@@ -245,7 +246,7 @@ class AsyncRuntime:
         id: str,
         tags: Iterable[str] = ...,
         attributes: Mapping[str, Attribute] | None = ...,
-        deadline: datetime | timedelta | float | None = ...,
+        deadline: Deadline = ...,
         **kwargs: Any,
     ) -> AsyncRun[Any]: ...
     # The checker does not see that `Any` is all of them.
@@ -257,7 +258,7 @@ class AsyncRuntime:
         id: str,
         tags: Iterable[str] = (),
         attributes: Mapping[str, Attribute] | None = None,
-        deadline: datetime | timedelta | float | None = None,
+        deadline: Deadline = None,
         **kwargs: Any,
     ) -> AsyncRun[Any]:
         """Starts a durable run of a workflow under your own id and returns when it is in the log. If
@@ -291,41 +292,43 @@ class AsyncRuntime:
     async def runs(
         self,
         *,
-        state: str | Iterable[str] = (),
+        state: str | Iterable[str] | None = None,
         function: str | None = None,
         text: str | None = None,
-        since: datetime | None = None,
-        before: datetime | None = None,
+        since: datetime | str | None = None,
+        before: datetime | str | None = None,
         parent: RunLike | None = None,
         tags: Iterable[str] = (),
         attributes: Mapping[str, Attribute] | Iterable[str] | None = None,
-        sort: Literal["started", "ended", "id", "function"] = "started",
-        descending: bool = True,
+        sort: Sort = "started",
+        descending: bool | None = None,
         limit: int = 100,
         after: str | None = None,
     ) -> RunPage:
         """Returns a page of the runs in the log, by default those started last.
 
-        ``state`` is one state or several, by default all but removed runs; ``text`` is part of an id, a
-        function or a UUID; ``since`` and ``before`` are about the start of a run; ``parent`` selects
-        the forks of a run; ``tags`` are tags that the runs have, all of them; ``attributes`` are
-        values that they have, as a dict, or conditions such as ``"amount>=10"``. For the next page, pass the ``next`` of this one as ``after``.
+        ``state`` is one state or several, by default all but removed runs; ``text`` is part of an
+        id, a function or a UUID; ``since`` and ``before`` are about the start of a run; ``parent``
+        selects the forks of a run; ``tags`` are tags that the runs have, all of them;
+        ``attributes`` are values that they have, as a dict, or conditions such as
+        ``"amount>=10"``. For the next page, pass the ``next`` of this one as ``after``.
         """
-        query = {
-            "states": [state] if isinstance(state, str) else several("state", state),
-            "function": function,
-            "text": text,
-            "since": _moment("since", since),
-            "before": _moment("before", before),
-            "parent": parent,
-            "tags": _attributes.several_tags("`tags`", tags),
-            "filters": _attributes.filters(attributes),
-            "sort": sort,
-            "descending": descending,
-            "limit": limit,
-            "after": after,
-        }
-        return run_page(json.loads(await self._ask(lambda core, number: core.runs(number, query))))
+        asked = run_query(
+            state=state,
+            function=function,
+            text=text,
+            since=since,
+            before=before,
+            parent=parent,
+            tags=tags,
+            attributes=attributes,
+            sort=sort,
+            descending=descending,
+            limit=("limit", limit),
+            after=after,
+        )
+        wanted = json.dumps(asked)
+        return run_page(json.loads(await self._ask(lambda core, number: core.runs(number, wanted))))
 
     async def cancel(self, run: RunLike) -> None:
         """Cancels a run. Its tasks clean up first."""
@@ -501,18 +504,3 @@ class AsyncRuntime:
         from tiffany.client._client import Client
 
         return Client._of(self._anywhere().core.control())
-
-
-def _moment(name: str, given: datetime | None) -> str | None:
-    """Returns a time in the form that Rust reads.
-
-    >>> from datetime import timezone
-    >>> _moment("since", datetime(2026, 11, 5, 10, 41, tzinfo=timezone(timedelta(hours=1))))
-    '2026-11-05T09:41:00.000000Z'
-    """
-    if given is None:
-        return None
-    if not isinstance(given, datetime):
-        raise bad(f"`{name}` is a datetime, not {given!r}")
-    in_utc = given.astimezone(UTC).replace(tzinfo=None)
-    return in_utc.isoformat(timespec="microseconds") + "Z"

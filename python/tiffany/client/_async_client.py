@@ -8,14 +8,16 @@ import asyncio
 import contextlib
 import functools
 import uuid as _uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
-from tiffany import _core
+from tiffany import _attributes, _core
 from tiffany._activity import Activity, Lost
+from tiffany._attributes import Attribute, Deadline
 from tiffany._records import Run, RunInfo, RunLike
-from tiffany.client import _calls, _target
+from tiffany._run_query import MAX_LIMIT, Sort, run_query
+from tiffany.client import _target
 from tiffany.client._asyncio import Awaiting
 from tiffany.client._calls import Calls
 from tiffany.client._client import RETRY_SECONDS, check_directory
@@ -105,24 +107,59 @@ class AsyncClient:
 
     @overload
     async def submit(
-        self, workflow: Callable[[Unpack[_Ts]], Workflow[_T]], /, *args: *_Ts, id: str | None = None
+        self,
+        workflow: Callable[[Unpack[_Ts]], Workflow[_T]],
+        /,
+        *args: *_Ts,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: Deadline = None,
     ) -> Run[_T]: ...
     @overload
     async def submit(
-        self, workflow: type[StateMachine], /, *args: Any, id: str | None = None, **kwargs: Any
+        self,
+        workflow: type[StateMachine],
+        /,
+        *args: Any,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: Deadline = None,
+        **kwargs: Any,
     ) -> Run[Any]: ...
     @overload
     async def submit(
-        self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any
+        self,
+        workflow: str,
+        /,
+        *args: Any,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: Deadline = None,
+        **kwargs: Any,
     ) -> Run[Any]: ...
     # The checker does not see that `Any` is all of them.
     async def submit(  # type: ignore[misc]
-        self, workflow: Any, /, *args: Any, id: str | None = None, **kwargs: Any
+        self,
+        workflow: Any,
+        /,
+        *args: Any,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: Deadline = None,
+        **kwargs: Any,
     ) -> Run[Any]:
         """Starts a durable run of a workflow, given as a function or by name, or finds the run that
         has this id. Without an id the run gets a random one.
+
+        A new run has these tags and attributes, and fails if it has not ended at its deadline: a
+        moment, or a time from its start.
         """
-        return await self._run(self._calls.submit(workflow, args, id, kwargs))
+        start = _attributes.given(workflow, tags, attributes, deadline)
+        return await self._run(self._calls.submit(workflow, args, kwargs, id, start))
 
     @overload
     async def result(self, run: Run[_T], *, timeout: float | timedelta | None = None) -> _T: ...
@@ -140,28 +177,42 @@ class AsyncClient:
     def runs(
         self,
         *,
-        state: str | Sequence[str] | None = None,
+        state: str | Iterable[str] | None = None,
         function: str | None = None,
         text: str | None = None,
         since: datetime | str | None = None,
         before: datetime | str | None = None,
         parent: RunLike | None = None,
-        sort: str = "started",
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | Iterable[str] | None = None,
+        sort: Sort = "started",
         descending: bool | None = None,
         page: int = 100,
     ) -> AsyncIterator[RunInfo]:
         """Iterates over the runs that fit all filters, as `Client.runs` does."""
-        asked = _calls.query(state, function, text, since, before, parent, sort, descending, page)
+        asked = run_query(
+            state=state,
+            function=function,
+            text=text,
+            since=since,
+            before=before,
+            parent=parent,
+            tags=tags,
+            attributes=attributes,
+            sort=sort,
+            descending=descending,
+            limit=("page", page),
+        )
         return self._pages(asked)
 
     async def _pages(self, asked: dict[str, Any]) -> AsyncIterator[RunInfo]:
         while True:
-            told = await self._run(self._calls.page(asked))
-            for info in _calls.infos(told):
+            page = await self._run(self._calls.page(asked))
+            for info in page:
                 yield info
-            if told.get("next") is None:
+            if page.next is None:
                 return
-            asked = {**asked, "after": told["next"]}
+            asked = {**asked, "after": page.next}
 
     def events(
         self,
@@ -288,8 +339,8 @@ class _Waiting(Awaiting):
             if not self._waiters:
                 continue
             with contextlib.suppress(Exception):
-                told = await self.run(self._calls.page({**asked, "limit": 10_000}))
-                self._wake([each["uuid"] for each in told["runs"]])
+                page = await self.run(self._calls.page({**asked, "limit": MAX_LIMIT}))
+                self._wake([str(each.uuid) for each in page])
 
     def _wake(self, runs: list[str]) -> None:
         for run in runs:

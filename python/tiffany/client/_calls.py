@@ -8,34 +8,29 @@ import functools
 import json
 import time
 import uuid as _uuid
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, TypeVar
 
 from tiffany import _approvals, _arguments, _core
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, seconds
+from tiffany._attributes import Attribute
 from tiffany._records import (
     Doubt,
     Paused,
     Run,
-    RunInfo,
     RunLike,
+    RunPage,
     Status,
     doubt,
     paused_run,
-    run_info,
+    run_page,
 )
 from tiffany.client import _failures
 from tiffany.client._io import Program, action
 from tiffany.client._peer import Peer
-from tiffany.client._records import (
-    RunDetail,
-    decoded,
-    nanoseconds,
-    run_detail,
-    states,
-)
+from tiffany.client._records import RunDetail, decoded, run_detail
 from tiffany.client._rest import Raw
 from tiffany.durable import _control
 from tiffany.durable._control import _NOTHING
@@ -46,7 +41,6 @@ T = TypeVar("T")
 
 _LONG_WAIT = 30
 """How long, in seconds, one request to a daemon waits for an outcome."""
-_SORTS = ("started", "ended", "id", "function")
 
 
 class Calls:
@@ -66,19 +60,27 @@ class Calls:
         return Status(told["pid"], told["version"], names, told["live"], paused)
 
     def submit(
-        self, workflow: Any, args: tuple[Any, ...], id: str | None, kwargs: dict[str, Any]
+        self,
+        workflow: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        id: str | None,
+        start: tuple[list[str], dict[str, Attribute], Any],
     ) -> Program[Run[Any]]:
         """Starts a durable run of a workflow, or finds the run that has this id."""
         if id is not None:
             _text("id", id)
         name, given = _control.started(workflow, args, kwargs)
         id = str(_uuid.uuid4()) if id is None else id
-        told = yield from self._ask("submit", function=name, id=id, input=Raw(given))
+        options = json.loads(_core._start_options(start)) or None
+        told = yield from self._ask(
+            "submit", function=name, id=id, input=Raw(given), options=options
+        )
         return Run(id, _uuid.UUID(told["run"]))
 
-    def page(self, query: dict[str, Any]) -> Program[dict[str, Any]]:
+    def page(self, query: dict[str, Any]) -> Program[RunPage]:
         """Returns one page of a list of runs."""
-        return cast(dict[str, Any], (yield from self._ask("runs", **query)))
+        return run_page((yield from self._ask("runs", **query)))
 
     def show(self, run: RunLike) -> Program[RunDetail]:
         """Returns a run with its tasks and what they wait for, or with its value."""
@@ -273,39 +275,6 @@ class Calls:
     def remove(self, run: RunLike) -> Program[None]:
         """Removes a finished run, as `Runtime.remove` does."""
         yield from self._ask("remove", runs=[_core._run_uuid(run)])
-
-
-def query(
-    state: str | Sequence[str] | None,
-    function: str | None,
-    text: str | None,
-    since: datetime | str | None,
-    before: datetime | str | None,
-    parent: RunLike | None,
-    sort: str,
-    descending: bool | None,
-    page: int,
-) -> dict[str, Any]:
-    """Returns which runs are wanted, in the form of the socket."""
-    if sort not in _SORTS:
-        raise bad(f"`sort` is not {sort!r}", f"it is one of {', '.join(_SORTS)}")
-    asked = {
-        "function": _maybe_text("function", function),
-        "text": _maybe_text("text", text),
-        "since": nanoseconds("since", since),
-        "before": nanoseconds("before", before),
-        "parent": None if parent is None else _core._run_uuid(parent),
-        "sort": sort,
-        "descending": sort in ("started", "ended") if descending is None else descending,
-        "limit": _arguments.whole("`page`", page, least=1),
-    }
-    kept = {key: value for key, value in asked.items() if value is not None}
-    return {"states": states(state), **kept}
-
-
-def infos(told: dict[str, Any]) -> list[RunInfo]:
-    """Returns the runs of a page."""
-    return [run_info(each) for each in told["runs"]]
 
 
 def _recorded(told: dict[str, Any]) -> tuple[Any] | None:

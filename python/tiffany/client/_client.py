@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import time
 import uuid as _uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
-from tiffany import _core, _retention
+from tiffany import _attributes, _core, _retention
 from tiffany._activity import Activity, Lost
+from tiffany._attributes import Attribute, Deadline
 from tiffany._records import Run, RunInfo, RunLike
 from tiffany._retention import Collected, Compacted, Pruned, Retention
-from tiffany.client import _calls, _failures, _target
+from tiffany._run_query import Sort, run_query
+from tiffany.client import _failures, _target
 from tiffany.client._calls import Calls
 from tiffany.client._events import ENDS, EventReader, Restarted, wanted
 from tiffany.client._io import Blocking, Program
@@ -69,6 +71,7 @@ class Client:
     ...     return f"hello {name}"
     ...     yield
     >>> with tempfile.TemporaryDirectory() as wal:
+    ...     Runtime(wal=wal).close()
     ...     with Client(wal) as client:
     ...         run = client.submit(greet, "Ada", id="greet-1")
     ...     with Runtime(wal=wal) as runtime:
@@ -140,24 +143,59 @@ class Client:
 
     @overload
     def submit(
-        self, workflow: Callable[[Unpack[_Ts]], Workflow[_T]], /, *args: *_Ts, id: str | None = None
+        self,
+        workflow: Callable[[Unpack[_Ts]], Workflow[_T]],
+        /,
+        *args: *_Ts,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: Deadline = None,
     ) -> Run[_T]: ...
     @overload
     def submit(
-        self, workflow: type[StateMachine], /, *args: Any, id: str | None = None, **kwargs: Any
+        self,
+        workflow: type[StateMachine],
+        /,
+        *args: Any,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: Deadline = None,
+        **kwargs: Any,
     ) -> Run[Any]: ...
     @overload
     def submit(
-        self, workflow: str, /, *args: Any, id: str | None = None, **kwargs: Any
+        self,
+        workflow: str,
+        /,
+        *args: Any,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: Deadline = None,
+        **kwargs: Any,
     ) -> Run[Any]: ...
     # The checker does not see that `Any` is all of them.
     def submit(  # type: ignore[misc]
-        self, workflow: Any, /, *args: Any, id: str | None = None, **kwargs: Any
+        self,
+        workflow: Any,
+        /,
+        *args: Any,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: Deadline = None,
+        **kwargs: Any,
     ) -> Run[Any]:
         """Starts a durable run of a workflow, given as a function or by name, or finds the run that
         has this id. Without an id the run gets a random one.
+
+        A new run has these tags and attributes, and fails if it has not ended at its deadline: a
+        moment, or a time from its start.
         """
-        return self._run(self._calls.submit(workflow, args, id, kwargs))
+        start = _attributes.given(workflow, tags, attributes, deadline)
+        return self._run(self._calls.submit(workflow, args, kwargs, id, start))
 
     @overload
     def result(self, run: Run[_T], *, timeout: float | timedelta | None = None) -> _T: ...
@@ -173,32 +211,49 @@ class Client:
     def runs(
         self,
         *,
-        state: str | Sequence[str] | None = None,
+        state: str | Iterable[str] | None = None,
         function: str | None = None,
         text: str | None = None,
         since: datetime | str | None = None,
         before: datetime | str | None = None,
         parent: RunLike | None = None,
-        sort: str = "started",
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | Iterable[str] | None = None,
+        sort: Sort = "started",
         descending: bool | None = None,
         page: int = 100,
     ) -> Iterator[RunInfo]:
         """Iterates over the runs that fit all filters, the newest first. Pages of this size are
         fetched as they are needed.
 
-        ``text`` is looked for in id, function and UUID. ``parent`` lists the forks of a run.
-        ``sort`` is ``started``, ``ended``, ``id`` or ``function``.
+        ``state`` is one state or several, by default all but removed runs; ``text`` is part of an
+        id, a function or a UUID; ``since`` and ``before`` are about the start of a run; ``parent``
+        selects the forks of a run; ``tags`` are tags that the runs have, all of them;
+        ``attributes`` are values that they have, as a dict, or conditions such as
+        ``"amount>=10"``.
         """
-        asked = _calls.query(state, function, text, since, before, parent, sort, descending, page)
+        asked = run_query(
+            state=state,
+            function=function,
+            text=text,
+            since=since,
+            before=before,
+            parent=parent,
+            tags=tags,
+            attributes=attributes,
+            sort=sort,
+            descending=descending,
+            limit=("page", page),
+        )
         return self._pages(asked)
 
     def _pages(self, asked: dict[str, Any]) -> Iterator[RunInfo]:
         while True:
-            told = self._run(self._calls.page(asked))
-            yield from _calls.infos(told)
-            if told.get("next") is None:
+            page = self._run(self._calls.page(asked))
+            yield from page
+            if page.next is None:
                 return
-            asked = {**asked, "after": told["next"]}
+            asked = {**asked, "after": page.next}
 
     def events(
         self,

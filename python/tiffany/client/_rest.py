@@ -63,7 +63,20 @@ def _done(_: Any) -> Any:
 
 
 def _submit(given: dict[str, Any]) -> tuple[HttpRequest, Answer]:
-    return _post("/runs", given), lambda told: {"run": told["uuid"], "is_new": told["new"]}
+    body = {key: value for key, value in given.items() if key != "options"}
+    options = given.get("options") or {}
+    body |= {"tags": options.get("tags"), "attributes": options.get("attributes")}
+    if "deadline" in options:
+        body["deadline"] = _deadline(options["deadline"])
+    return _post("/runs", body), lambda told: {"run": told["uuid"], "is_new": told["new"]}
+
+
+def _deadline(given: dict[str, Any]) -> str | float:
+    """Returns a deadline: a moment, or seconds from the start."""
+    if "at" in given:
+        return _moment(given["at"])
+    after = given["after"]
+    return float(after["secs"] + after["nanos"] / 1e9)
 
 
 def _runs(given: dict[str, Any]) -> tuple[HttpRequest, Answer]:
@@ -73,6 +86,9 @@ def _runs(given: dict[str, Any]) -> tuple[HttpRequest, Answer]:
     for name in ("since", "before"):
         if name in query:
             query[name] = _moment(query[name])
+    # A comma separates tags, unless it stands between quotation marks.
+    query["tag"] = ",".join(map(json.dumps, query.pop("tags", ()))) or None
+    query["attribute"] = ",".join(query.pop("attributes", ())) or None
     return _get("/runs", query), lambda told: told
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Iterable, Mapping
 from typing import Any, TypeVar, Unpack
 
-from tiffany import _core
+from tiffany import _attributes, _core
 from tiffany._arguments import bad, check_no_running_loop, close_unbegun
+from tiffany._attributes import Attribute, Deadline
 from tiffany._settings import RuntimeSettings, takes_settings
 from tiffany.durable._runtime import Runtime
 
@@ -27,6 +28,9 @@ def run(
     program: Generator[Any, Any, _T] | Coroutine[Any, Any, _T] | _core.Program[_T],
     *,
     id: str | None = None,
+    tags: Iterable[str] = (),
+    attributes: Mapping[str, Attribute] | None = None,
+    deadline: Deadline = None,
     **settings: Unpack[RuntimeSettings],
 ) -> _T:
     """Runs a program until its run has finished and returns its value.
@@ -38,15 +42,17 @@ def run(
     'hello'
 
     With ``wal`` and ``id`` the run is durable: it is recorded in the log in that directory under
-    this id, and if the process is killed, the same call resumes it. The settings are those of
-    `Runtime`; `RuntimeSettings` describes all of them.
+    this id, and if the process is killed, the same call resumes it. A new run has these tags and
+    attributes, and fails if it has not ended at its deadline: a moment, or a time from its start.
+    The settings are those of `Runtime`; `RuntimeSettings` describes all of them.
     """
     try:
         check_no_running_loop("`tiffany.run`")
         check_durable(settings.get("wal"), id)
+        _attributes.check_durable(id, tags, attributes, deadline)
         runtime = Runtime(**settings)
     except BaseException:
         close_unbegun(program)
         raise
     with runtime:
-        return runtime.run(program, id=id)
+        return runtime.run(program, id=id, tags=tags, attributes=attributes, deadline=deadline)

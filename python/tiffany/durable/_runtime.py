@@ -7,16 +7,17 @@ import json
 import sys
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, overload
 
 from tiffany import _arguments, _attributes, _core, _retention
 from tiffany._activity import Subscription
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, check_no_running_loop, close_unbegun
-from tiffany._attributes import Attribute
-from tiffany._records import Doubt, Paused, Run, RunInfo, RunLike, doubt, paused_run, run_page
+from tiffany._attributes import Attribute, Deadline
+from tiffany._records import Doubt, Paused, Run, RunLike, RunPage, doubt, paused_run, run_page
 from tiffany._retention import Collected, Compacted, Pruned, Retention
+from tiffany._run_query import Sort, run_query
 from tiffany._settings import RuntimeSettings, core_settings, takes_settings
 from tiffany.durable import _control, _workflows
 from tiffany.durable._control import _NOTHING
@@ -31,7 +32,6 @@ atexit.register(_core._leave)
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 Program = Generator[Any, Any, _T] | Coroutine[Any, Any, _T]
-_Deadline = datetime | timedelta | float | None
 
 
 class Runtime:
@@ -108,24 +108,35 @@ class Runtime:
         """
         self._core.close()
 
-    def run(self, program: Program[_T] | _core.Program[_T], *, id: str | None = None) -> _T:
+    def run(
+        self,
+        program: Program[_T] | _core.Program[_T],
+        *,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        deadline: Deadline = None,
+    ) -> _T:
         """Runs a program until its run has finished and returns its value.
 
         With an id the run is durable: it is started; or resumed, if a run with this id exists; or,
-        if that run has finished, its outcome is returned at once.
+        if that run has finished, its outcome is returned at once. Tags, attributes and the deadline
+        are those of a new run, as `submit` takes them.
         """
         try:
             check_no_running_loop("`Runtime.run`")
             if id is None:
+                _attributes.check_durable(id, tags, attributes, deadline)
                 return self._core.run(program)
-            value: _T = self._core.wait(self._begun(program, id))
+            options = _attributes.given(program, tags, attributes, deadline)
+            value: _T = self._core.wait(self._begun(program, id, options))
             return value
         except BaseException:
             # A refused program has no other owner.
             close_unbegun(program)
             raise
 
-    def _begun(self, program: Any, id: str, options: Any = ([], {}, None)) -> Run[Any]:
+    def _begun(self, program: Any, id: str, options: Any) -> Run[Any]:
         """Starts a durable run from a program that was not started."""
         name, given = _control.of_program(self._functions, program)
         return self._started(name, id, given, options)
@@ -139,7 +150,7 @@ class Runtime:
         id: str,
         tags: Iterable[str] = (),
         attributes: Mapping[str, Attribute] | None = None,
-        deadline: _Deadline = None,
+        deadline: Deadline = None,
     ) -> Run[_T]: ...
     @overload
     def submit(
@@ -150,7 +161,7 @@ class Runtime:
         id: str,
         tags: Iterable[str] = (),
         attributes: Mapping[str, Attribute] | None = None,
-        deadline: _Deadline = None,
+        deadline: Deadline = None,
     ) -> Run[_T]: ...
     @overload
     def submit(
@@ -161,7 +172,7 @@ class Runtime:
         id: str,
         tags: Iterable[str] = (),
         attributes: Mapping[str, Attribute] | None = None,
-        deadline: _Deadline = None,
+        deadline: Deadline = None,
         **kwargs: Any,
     ) -> Run[Any]: ...
     # The type checker doesn't see that `Any` covers all overloads.
@@ -173,7 +184,7 @@ class Runtime:
         id: str,
         tags: Iterable[str] = (),
         attributes: Mapping[str, Attribute] | None = None,
-        deadline: _Deadline = None,
+        deadline: Deadline = None,
         **kwargs: Any,
     ) -> Run[Any]:
         """Starts a durable run of a workflow under your own id. If a run with that id exists, with
@@ -192,7 +203,7 @@ class Runtime:
         name, given = _control.submitted(self._functions, workflow, args, kwargs)
         return self._started(name, id, given, options)
 
-    def _started(self, name: str, id: str, given: str, options: Any = ([], {}, None)) -> Run[Any]:
+    def _started(self, name: str, id: str, given: str, options: Any) -> Run[Any]:
         if not isinstance(id, str):
             raise bad(f"the id of a run is a text, not {id!r}")
         return Run(id, _uuid.UUID(self._core.submit(name, id, given, options)))
@@ -200,18 +211,42 @@ class Runtime:
     def runs(
         self,
         *,
+        state: str | Iterable[str] | None = None,
+        function: str | None = None,
+        text: str | None = None,
+        since: datetime | str | None = None,
+        before: datetime | str | None = None,
+        parent: RunLike | None = None,
         tags: Iterable[str] = (),
         attributes: Mapping[str, Attribute] | Iterable[str] | None = None,
-        states: Iterable[str] = (),
-        function: str | None = None,
+        sort: Sort = "started",
+        descending: bool | None = None,
         limit: int = 100,
-    ) -> list[RunInfo]:
-        """Lists runs, those that were started last first: those with all of these tags that fulfil
-        all of these conditions, which are values that attributes have, as a dict, or texts such as
-        ``"amount>=10"``.
+        after: str | None = None,
+    ) -> RunPage:
+        """Returns a page of the runs in the log, by default those started last.
+
+        ``state`` is one state or several, by default all but removed runs; ``text`` is part of an
+        id, a function or a UUID; ``since`` and ``before`` are about the start of a run; ``parent``
+        selects the forks of a run; ``tags`` are tags that the runs have, all of them;
+        ``attributes`` are values that they have, as a dict, or conditions such as
+        ``"amount>=10"``. For the next page, pass the ``next`` of this one as ``after``.
         """
-        asked = _attributes.query(tags, attributes, states, function, limit)
-        return run_page(json.loads(self._core.runs(*asked))).runs
+        asked = run_query(
+            state=state,
+            function=function,
+            text=text,
+            since=since,
+            before=before,
+            parent=parent,
+            tags=tags,
+            attributes=attributes,
+            sort=sort,
+            descending=descending,
+            limit=("limit", limit),
+            after=after,
+        )
+        return run_page(json.loads(self._core.runs(json.dumps(asked))))
 
     @overload
     def wait(self, run: Run[_T]) -> _T: ...

@@ -4,11 +4,13 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::TaskError;
+use tiffany::control::AttributeFilter;
 use tiffany::metrics::Snapshot;
 
 use crate::durable::messages::identity;
 use crate::durable::{control, forks};
-use crate::values::{errors, json};
+use crate::values::attributes::Given;
+use crate::values::{attributes, errors, json};
 
 pub(super) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_uuid, module)?)?;
@@ -18,7 +20,9 @@ pub(super) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(error_parts, module)?)?;
     module.add_function(wrap_pyfunction!(metrics_text, module)?)?;
     module.add_function(wrap_pyfunction!(failure, module)?)?;
-    module.add_function(wrap_pyfunction!(fork, module)?)
+    module.add_function(wrap_pyfunction!(fork, module)?)?;
+    module.add_function(wrap_pyfunction!(start_options, module)?)?;
+    module.add_function(wrap_pyfunction!(attribute_filters, module)?)
 }
 
 /// Returns the UUID of a run, given as a `Run`, a UUID or an id.
@@ -79,6 +83,21 @@ fn failure(error: Bound<'_, PyAny>) -> PyResult<String> {
 #[pyo3(name = "_fork")]
 fn fork(given: &Bound<'_, PyDict>) -> PyResult<String> {
     serde_json::to_string(&forks::wanted(given)?).map_err(|error| raised(given.py(), &error))
+}
+
+/// Encodes what a run is started with; an empty object if that is nothing.
+#[pyfunction]
+#[pyo3(name = "_start_options")]
+fn start_options(py: Python<'_>, given: Given<'_>) -> PyResult<String> {
+    serde_json::to_string(&attributes::options(given)?).map_err(|error| raised(py, &error))
+}
+
+/// Checks conditions for attributes, and returns them in a form in which commas can separate them.
+#[pyfunction]
+#[pyo3(name = "_attribute_filters")]
+fn attribute_filters(py: Python<'_>, texts: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    let filters = attributes::filters(py, &texts)?;
+    Ok(filters.iter().map(AttributeFilter::to_string).collect())
 }
 
 fn raised(py: Python<'_>, error: &serde_json::Error) -> PyErr {

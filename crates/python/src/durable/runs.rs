@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 use serde_json::value::RawValue;
 use tiffany::binding;
-use tiffany::control::{Decision, Doubt, Paused, RunPage, RunQuery, State};
+use tiffany::control::{Decision, Doubt, Paused, RunPage, RunQuery};
 use tiffany::durable::{DurableRun, StartOptions};
 use tiffany::metrics::Snapshot;
 use tiffany::{RunError, Runtime, Uuid};
@@ -12,7 +12,7 @@ use tiffany::{RunError, Runtime, Uuid};
 pub(crate) use crate::durable::messages::identity;
 use crate::process::{interpreter, session};
 use crate::values::errors::{Raise, TiffanyError};
-use crate::values::{argument, attributes, errors, json};
+use crate::values::{argument, errors, json};
 
 /// A handle of a run whose values are JSON.
 fn run(uuid: Uuid) -> DurableRun<Box<RawValue>> {
@@ -44,23 +44,10 @@ pub(crate) fn submit(
     raised(py, submitted).map(|uuid| uuid.to_string())
 }
 
-/// Reads which runs are asked for: tags, conditions, states, a function, and how many at most.
-pub(crate) fn query_of(
-    py: Python<'_>,
-    (tags, filters): (Vec<String>, Vec<String>),
-    states: Vec<String>,
-    function: Option<String>,
-    limit: usize,
-) -> PyResult<RunQuery> {
-    let state = |word: &String| {
-        State::parse(word).ok_or_else(|| {
-            let message = format!("there is no state {word:?}");
-            TiffanyError::BadArgument.err(py, message)
-        })
-    };
-    let states = states.iter().map(state).collect::<PyResult<_>>()?;
-    let attributes = attributes::filters(py, &filters)?;
-    Ok(RunQuery { states, function, tags, attributes, limit, ..RunQuery::default() })
+/// Reads which runs are asked for, in the form of the socket.
+pub(crate) fn query_of(py: Python<'_>, query: &str) -> PyResult<RunQuery> {
+    serde_json::from_str(query)
+        .map_err(|error| TiffanyError::BadArgument.err(py, error.to_string()))
 }
 
 /// Lists runs, as JSON.

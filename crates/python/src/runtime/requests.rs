@@ -12,7 +12,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::value::RawValue;
-use tiffany::control::{self, Request, RunQuery, SortBy, State};
+use tiffany::control::{self, Request};
 use tiffany::{ErrorKind, RunError, RuntimeHandle, Settlement, TaskError, binding};
 
 use crate::durable::control::{Control, failure, promise_uuid, status_parts};
@@ -348,68 +348,12 @@ impl Requests {
         self.ask(run.py(), number, Request::Show { run: identity(run)? })
     }
 
-    fn runs(&self, py: Python<'_>, number: u64, query: Query<'_>) -> PyResult<()> {
-        self.ask(py, number, Request::Runs(query.read(py)?))
+    fn runs(&self, py: Python<'_>, number: u64, query: &str) -> PyResult<()> {
+        self.ask(py, number, Request::Runs(runs::query_of(py, query)?))
     }
 }
 
 type Said = (Option<String>, bool, Option<String>, Option<String>);
-
-/// Which runs are wanted, as Python passes it.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct Query<'py> {
-    states: Vec<String>,
-    function: Option<String>,
-    text: Option<String>,
-    /// Moments in RFC 3339.
-    since: Option<String>,
-    before: Option<String>,
-    parent: Option<Bound<'py, PyAny>>,
-    tags: Vec<String>,
-    filters: Vec<String>,
-    sort: String,
-    descending: bool,
-    limit: usize,
-    after: Option<String>,
-}
-
-impl Query<'_> {
-    fn read(self, py: Python<'_>) -> PyResult<RunQuery> {
-        let bad = |message: String| TiffanyError::BadArgument.err(py, message);
-        let state = |word: String| {
-            State::parse(&word).ok_or_else(|| {
-                let all: Vec<&str> = State::ALL.into_iter().map(State::word).collect();
-                bad(format!("there is no state {word:?}; there are {}", all.join(", ")))
-            })
-        };
-        let moment = |text: Option<String>| {
-            let read = |text: String| {
-                control::parse_moment(&text).ok_or_else(|| bad(format!("{text:?} is not a time")))
-            };
-            text.map(read).transpose()
-        };
-        let sort = SortBy::ALL.into_iter().find(|by| by.word() == self.sort);
-        let sort = sort.ok_or_else(|| {
-            let all: Vec<&str> = SortBy::ALL.into_iter().map(SortBy::word).collect();
-            bad(format!("runs are sorted by {}, not by {:?}", all.join(", "), self.sort))
-        })?;
-        Ok(RunQuery {
-            states: self.states.into_iter().map(state).collect::<PyResult<_>>()?,
-            function: self.function,
-            text: self.text,
-            since: moment(self.since)?,
-            before: moment(self.before)?,
-            parent: self.parent.as_ref().map(identity).transpose()?,
-            tags: self.tags,
-            attributes: attributes::filters(py, &self.filters)?,
-            sort,
-            descending: self.descending,
-            limit: self.limit,
-            after: self.after,
-        })
-    }
-}
 
 /// An answer that has come. Several coroutines may read it.
 #[pyclass(frozen, name = "_Answer", module = "tiffany._core")]

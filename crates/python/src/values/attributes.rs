@@ -110,7 +110,16 @@ pub(crate) fn options((tags, attributes, deadline): Given<'_>) -> PyResult<Start
 }
 
 /// Reads conditions: texts such as `amount>=10`.
-pub(crate) fn filters(py: Python<'_>, texts: &[String]) -> PyResult<Vec<AttributeFilter>> {
-    let read = |text: &String| AttributeFilter::parse(text).map_err(|error| to_python(py, &error));
+pub(crate) fn filters(
+    py: Python<'_>,
+    texts: &[Bound<'_, PyAny>],
+) -> PyResult<Vec<AttributeFilter>> {
+    let read = |given: &Bound<'_, PyAny>| {
+        let text: String = given.extract().or_else(|_| {
+            let message = format!("a condition is a str, not {}", given.repr()?);
+            Err(ErrorKind::BadAttribute.err(py, message))
+        })?;
+        AttributeFilter::parse(&text).map_err(|error| to_python(py, &error))
+    };
     texts.iter().map(read).collect()
 }

@@ -205,9 +205,11 @@ fn write_exception(
     exception: &Bound<'_, PyAny>,
     chain: usize,
 ) -> Result<(), Fail> {
-    let parts = Parts::of(exception)?;
+    let (parts, class) = (Parts::of(exception)?, exception.get_type());
+    // The main module has another name in other processes.
+    let name = classes::name_of(&class).unwrap_or_else(|_| classes::shown(&class));
     out.push_str("{\"$exception\":");
-    text::write_str(out, &classes::shown(&exception.get_type()));
+    text::write_str(out, &name);
     out.push_str(",\"args\":[");
     for (at, arg) in parts.args.iter().enumerate() {
         out.push_str(if at > 0 { "," } else { "" });
