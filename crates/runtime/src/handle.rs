@@ -20,8 +20,8 @@ use tiffany_log::Growth;
 use tiffany_records::metrics::Snapshot;
 use tiffany_records::request::{Answer, LongTurn, Request, Settlement};
 
-/// The handle of the runtime that runs this task, to be given to other threads. It is no call: the task keeps its
-/// turn. Outside a task there is none, and that is an error.
+/// The handle of the runtime that runs this task, to be given to other threads. It is not a call:
+/// the task keeps its turn. Outside a task there is none, and that is an error.
 ///
 /// ```
 /// use tiffany::{external_promise, handle};

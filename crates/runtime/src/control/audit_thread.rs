@@ -1,5 +1,6 @@
-//! The thread that tells the audit hook of changes that come through the socket. Writing an audit can take long, and the
-//! thread of the socket serves everybody. A change is begun once its intent is noted, in the order of the requests.
+//! The thread that calls the audit hook for changes through the socket. Writing an audit can take
+//! long, and the thread of the socket serves all clients. A change begins once its intent is noted,
+//! in the order of the requests.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tiffany_records::request::{Outcome, Request};
 pub(super) enum Job {
     /// Notes what a user is about to change, and then lets the runtime do it.
     Begin(u32, Request, Reply),
-    /// Notes the outcome, and then gives it to whoever asked.
+    /// Notes the outcome, and then answers the client.
     Finish(Finish, Outcome, Reply),
     End,
 }
@@ -42,11 +43,11 @@ impl AuditThread {
 
     /// Begins a change.
     pub(super) fn begin(&self, uid: u32, request: Request, reply: Reply) {
-        // A reply that is dropped says that nobody will answer.
+        // A reply that is dropped tells the client that there will be no answer.
         drop(self.jobs.send(Job::Begin(uid, request, reply)));
     }
 
-    /// Ends it, when it has done all that it was given.
+    /// Ends the thread when it has done all of its work.
     pub(super) fn end(self) {
         if self.jobs.send(Job::End).is_ok() {
             drop(self.thread.join());

@@ -1,5 +1,6 @@
-//! All runs of a log that are over, each in one line, so that a list of them reads no file. It is made once somebody asks, on a thread of its own,
-//! and is told from then on what ends and what goes. Runs that go on are the loop's to tell; here they are put in their place among the others.
+//! The finished runs of a log, one line each, so that a list of them reads no file. The catalogue
+//! is made when it is first needed, on a thread of its own, and is then told which runs end and
+//! which are removed. The loop lists the running ones; here they are merged with the others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -23,15 +24,16 @@ use tiffany_records::request::{
 };
 use tiffany_records::value::plain::unmark;
 
-/// A run that ended a moment ago may not be in its file yet. So often it is looked for, with so much time between.
+/// How often a run that has just ended is looked for, because it may not be in its file yet, and
+/// the time between.
 const LOOKS: usize = 100;
 const LOOK: Duration = Duration::from_millis(20);
-/// The same where there may be nothing to look for.
+/// These numbers for an entry that may not exist.
 const IDLE_LOOKS: usize = 5;
-/// So many files are read before one looks who asks.
+/// The number of files that are read before requests are checked.
 const FILES_BATCH: usize = 64;
 
-/// A run that is over, or its head if it is not.
+/// A finished run, or the beginning of an unfinished one.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) id: Box<str>,
@@ -41,44 +43,44 @@ pub(crate) struct Entry {
     pub(crate) ended: Option<Time>,
     pub(crate) error: Option<Box<ErrorSummary>>,
     pub(crate) parent: Option<Box<Parent>>,
-    /// Its tags and attributes, if it has some; and its deadline.
+    /// Its tags and attributes, if it has any, and its deadline.
     pub(crate) attributes: Option<Box<Attributes>>,
     pub(crate) deadline: Option<Time>,
 }
 
-/// A run that does not go on here.
+/// A run that does not continue here.
 pub(crate) type PausedRun = (Uuid, Option<TaskError>, State, Option<Attributes>);
 
-/// What is asked for, with what the loop knows of it.
+/// A query, with the loop's part of the answer.
 pub(crate) struct Listing {
     pub(crate) query: RunQuery,
-    /// Runs that continue, as many as a page can have, and how many there are that fit.
+    /// Running runs, as many as a page can have, and the number of all that match.
     pub(crate) live: Vec<(Time, RunSummary)>,
     pub(crate) live_total: u64,
-    /// Runs that do not continue here, why, and their tags and attributes if they are known; and those of which nothing is
-    /// left, if they are wanted.
+    /// Runs that do not continue here, the reasons, and their tags and attributes if they are
+    /// known; and the removed runs, if they are wanted.
     pub(crate) paused: Vec<PausedRun>,
     pub(crate) removed: Vec<Uuid>,
 }
 
-/// What the loop knows of a run that does not continue.
+/// The loop's knowledge of a run that does not continue.
 pub(crate) enum Shown {
     Paused(Option<TaskError>, State, Option<Attributes>),
-    /// With its value or its error, if it ended lately.
+    /// With its value or its error, if it ended recently.
     Over(LogEnd, Option<Result<Arc<str>, TaskError>>),
 }
 
-/// What the catalogue is told and asked.
+/// A message to the catalogue.
 pub(crate) enum Job {
     Over(Uuid, Box<Entry>),
     Removed(Vec<Uuid>),
     List(Box<Listing>, Tell),
     Show(Uuid, Shown, Tell),
-    /// Somebody decides a question that is not open.
+    /// A decision about a question that is not open.
     NotOpen(String, Tell),
 }
 
-/// So many outcomes are kept, and none that is longer.
+/// The number of outcomes that are kept, and the length up to which one is.
 const OUTCOMES: usize = 32;
 const MAX_OUTCOME_BYTES: usize = 1 << 16;
 
@@ -86,27 +88,28 @@ pub(crate) struct Catalogue {
     disk: Arc<dyn Disk>,
     root: PathBuf,
     over: BTreeMap<Uuid, Entry>,
-    /// The heads of runs that are paused, once they were read.
+    /// The beginnings of paused runs that were read.
     heads: BTreeMap<Uuid, Entry>,
-    /// What came of the runs that were looked at last: it takes a whole log to know it.
+    /// The outcomes of the runs that were shown last, each of which takes a whole log to read.
     outcomes: VecDeque<(Uuid, Ended)>,
     functions: BTreeSet<Arc<str>>,
-    /// The runtime that writes, if one does. When it is gone, nobody waits for an answer.
+    /// The runtime that writes, if there is one. When it is gone, no client waits for an answer.
     writer: Option<Weak<()>>,
-    /// What is done between two looks.
+    /// The work between two checks.
     rest: Box<dyn Fn() + Send>,
 }
 
-/// The thread of a catalogue. It ends with this.
+/// The thread of a catalogue. It ends when this is dropped.
 pub(crate) struct Cataloguing {
     jobs: Sender<Job>,
-    /// Questions that are not open are looked up in whole logs: who lists runs does not wait for that.
+    /// Questions that are not open are looked up in whole logs, on a separate thread, so that lists
+    /// don't wait for that.
     not_open: Sender<(String, Tell)>,
     _alive: Arc<()>,
 }
 
 impl Cataloguing {
-    /// Reads these runs, and then answers.
+    /// Reads these runs, and then answers requests.
     pub(crate) fn start(
         mut catalogue: Catalogue,
         over: Vec<(Uuid, LogEnd)>,
@@ -129,7 +132,7 @@ impl Cataloguing {
     }
 
     pub(crate) fn send(&self, job: Job) {
-        // A thread that has panicked answers nobody, and who asks is told that by what is dropped here.
+        // A thread that has panicked answers no request; dropping the requests informs the clients.
         match job {
             Job::NotOpen(approval, tell) => drop(self.not_open.send((approval, tell))),
             job => drop(self.jobs.send(job)),
@@ -151,13 +154,13 @@ impl Catalogue {
             if !count.is_multiple_of(FILES_BATCH) {
                 continue;
             }
-            // Who only wants what goes on does not wait for what is over.
+            // A list of running runs does not wait for the finished ones.
             loop {
                 match jobs.try_recv() {
                     Ok(Job::List(listing, tell)) if needs_over(&listing.query) => {
                         later.push_back(Job::List(listing, tell));
                     }
-                    // What ends now went on when that list was asked for.
+                    // The runs that end now were running when that list was requested.
                     Ok(job @ (Job::Over(..) | Job::Removed(_))) if !later.is_empty() => {
                         later.push_back(job);
                     }
@@ -173,7 +176,7 @@ impl Catalogue {
         }
     }
 
-    /// Reads these runs, in which nobody writes.
+    /// Reads these runs, which no process writes.
     pub(crate) fn read(&mut self, over: Vec<(Uuid, LogEnd)>) {
         over.into_iter().for_each(|(run, stand)| self.read_over(run, stand));
     }
@@ -191,7 +194,8 @@ impl Catalogue {
         }
     }
 
-    /// Why a question is not open. An answer that was given a moment ago may not be in its file yet.
+    /// Returns why a question is not open. An answer that was given a moment ago may not be in its
+    /// file yet.
     fn why_not_open(&self, approval: &str) -> TaskError {
         let mut why = why_not_open(&*self.disk, &self.root, approval);
         for _ in 0..IDLE_LOOKS {
@@ -205,7 +209,7 @@ impl Catalogue {
     }
 
     fn insert(&mut self, run: Uuid, mut entry: Entry) {
-        // Functions are few.
+        // There are few functions.
         match self.functions.get(&entry.function) {
             Some(known) => entry.function = Arc::clone(known),
             None => drop(self.functions.insert(Arc::clone(&entry.function))),
@@ -240,7 +244,7 @@ impl Catalogue {
         self.insert(run, Entry::damaged(&LogError::UnknownRun(run)));
     }
 
-    /// The beginning of a run that is paused.
+    /// The beginning of a paused run.
     fn head(&mut self, run: Uuid) -> Entry {
         if let Some(known) = self.heads.get(&run) {
             return known.clone();
@@ -265,7 +269,7 @@ impl Catalogue {
             others.insert(run, self.head(run).stopped(error.as_ref(), state, attributes));
         }
         others.extend(removed.into_iter().map(|run| (run, Entry::removed())));
-        // Those who go on were counted by the loop.
+        // The running runs were counted by the loop.
         let attributes: Vec<Attributes> =
             live.iter().map(|(_, summary)| summary.all_attributes()).collect();
         let lives = live.iter().zip(&attributes).map(|((started, summary), attributes)| Row {
@@ -302,7 +306,7 @@ impl Catalogue {
                 if !self.over.contains_key(&run) {
                     self.read_over(run, stand);
                 }
-                // That it was not found before everybody left says nothing about the run.
+                // If the process ended before it was found, that says nothing about the run.
                 let entry = self.over.get(&run).cloned().ok_or_else(left)?;
                 match outcome {
                     Some(outcome) => (entry, Some(outcome)),
@@ -322,8 +326,8 @@ impl Catalogue {
         Ok(Answer::Shown(Box::new(detail)))
     }
 
-    /// A run that is over, with its value. Its whole log is read for that; if it is damaged, the run is listed as such
-    /// from now on.
+    /// Returns a finished run with its value, for which its whole log is read. If the log is
+    /// damaged, the run is listed as damaged from now on.
     fn checked(&mut self, run: Uuid, entry: Entry) -> Result<(Entry, Option<Ended>), TaskError> {
         match self.outcome(run) {
             Ok(Some(outcome)) => Ok((entry, Some(outcome))),
@@ -338,7 +342,7 @@ impl Catalogue {
         }
     }
 
-    /// What came of a run that is over, which stays so.
+    /// The outcome of a finished run, which does not change.
     fn outcome(&mut self, run: Uuid) -> Result<Option<Ended>, LogError> {
         if let Some((_, known)) = self.outcomes.iter().find(|(known, _)| *known == run) {
             return Ok(Some(known.clone()));
@@ -360,7 +364,7 @@ fn raw_text(json: &str) -> Option<Box<RawValue>> {
 /// The value of a run as JSON, or its error.
 type Ended = Result<Arc<str>, TaskError>;
 
-/// Whether an error says that a log or a value of it is not what was written.
+/// Whether an error means that a log, or a value in it, is damaged.
 fn is_damage(error: &LogError) -> bool {
     matches!(
         error,
@@ -372,7 +376,7 @@ fn is_damage(error: &LogError) -> bool {
     )
 }
 
-/// Where a row is from.
+/// The source of a row.
 #[derive(Clone, Copy)]
 enum Found<'a> {
     Live(&'a RunSummary),
@@ -391,7 +395,7 @@ fn is_missing(error: &LogError) -> bool {
     matches!(error, LogError::Vanished { .. })
 }
 
-/// Tags and attributes, if there are some: nearly all runs have none.
+/// Tags and attributes, if there are any: nearly all runs have none.
 fn boxed(attributes: Attributes) -> Option<Box<Attributes>> {
     (!attributes.is_empty()).then(|| attributes.into())
 }
@@ -421,7 +425,8 @@ impl Entry {
         }
     }
 
-    /// The same of a run that does not continue. What is known of its tags and attributes is newer than what was read.
+    /// The summary of a run that does not continue. The given tags and attributes are newer than
+    /// those that were read.
     fn stopped(
         self,
         error: Option<&TaskError>,
@@ -494,7 +499,7 @@ mod tests {
     use crate::runtime::Runtime;
     use tiffany_log::{RealDisk, View};
 
-    /// A run that is over, in a directory of its own, and its file.
+    /// A finished run in a directory of its own, and its file.
     fn ended(name: &str) -> (PathBuf, Uuid, LogEnd, PathBuf) {
         let dir = std::env::temp_dir().join(format!("tiffany-{name}-{}", std::process::id()));
         drop(std::fs::remove_dir_all(&dir));

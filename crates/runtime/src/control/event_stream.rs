@@ -1,5 +1,6 @@
-//! Events through the socket: a connection that asked for them is a stream of lines from then on, until one side leaves. Who reads too slowly keeps nobody waiting but the thread that
-//! writes to it; what it loses meanwhile it is told.
+//! Events through the socket. After a request for events, the connection is a stream of lines until
+//! one side closes it. A slow reader delays only the thread that writes to it, and is informed
+//! about the events that it lost.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -17,7 +18,8 @@ use crate::control::transport::EventSource;
 use tiffany_records::activity::{Activity, Beginning, Wanted};
 use tiffany_records::request::Answer;
 
-/// How often one who waits for events or writes them looks whether the other side is still there.
+/// How often a thread that waits for events or writes them checks whether the other side still
+/// exists.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// How many lines are written at once.
@@ -27,13 +29,13 @@ const HANDFUL: usize = 64;
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line<A> {
-    /// This happened.
+    /// An event.
     Event(A),
-    /// So many events are gone.
+    /// The number of events that were lost.
     Lost(u64),
-    /// All that was known is told.
+    /// All earlier events were sent.
     UpToDate,
-    /// The runtime is gone.
+    /// The runtime has ended.
     End,
     /// The log of the runtime has failed.
     Failed(TaskError),
@@ -57,7 +59,7 @@ impl From<Told> for Line<Shared> {
     }
 }
 
-/// Where a stream that begins now begins.
+/// The event at which a new stream begins.
 fn beginning_of(hub: &Hub) -> Beginning {
     Beginning { epoch: hub.epoch(), next_seq: hub.next_seq() }
 }
@@ -105,7 +107,7 @@ fn put(lines: &mut Vec<u8>, line: &Line<Shared>) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes all of it, however long the other side takes, as long as there is a runtime to tell of.
+/// Writes all bytes, however long the other side takes, while the runtime exists.
 fn write_all(mut stream: &UnixStream, mut bytes: &[u8], events: &Subscription) -> io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
@@ -123,7 +125,7 @@ fn is_slow(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Whether the other side has left. What it says meanwhile is not listened to.
+/// Whether the other side has closed the connection. Its input is ignored meanwhile.
 fn is_gone(stream: &UnixStream) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     match rustix::net::recv(stream, &mut [0u8; 1][..], flags) {
@@ -148,13 +150,13 @@ enum Source {
 /// The result of waiting for the next event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// This was told.
+    /// An event or a gap.
     Told(Told),
-    /// All that was known is told, and what comes from now on is new. This comes once.
+    /// All earlier events were returned, and the next ones are new. This is returned once.
     UpToDate,
-    /// Nothing came in time.
+    /// No event came in time.
     Nothing,
-    /// The runtime is gone, in good order.
+    /// The runtime ended in an orderly way.
     Over,
 }
 
@@ -169,18 +171,19 @@ impl Watching {
         Watching { beginning, from: Source::Socket { reader, line: Vec::new() } }
     }
 
-    /// Events that come another way.
+    /// Events of another transport.
     pub fn over(source: Box<dyn EventSource>, beginning: Beginning) -> Watching {
         Watching { beginning, from: Source::Other(source) }
     }
 
-    /// Which hub it is, and where it was when this began.
+    /// The hub, and its last event when this began.
     pub fn beginning(&self) -> Beginning {
         self.beginning
     }
 
-    /// The next event, waiting so long at most. An error says that the log of
-    /// the runtime has failed, that the other process is gone without a word, or that it speaks another version.
+    /// Returns the next event, and waits no longer than this. An error says that the log of the
+    /// runtime has failed, that the other process has disappeared, or that it speaks another
+    /// version.
     pub fn next(&mut self, time: Duration) -> Result<Next, TaskError> {
         let (reader, line) = match &mut self.from {
             Source::Here { events, is_up_to_date } if !*is_up_to_date => {
@@ -209,7 +212,7 @@ impl Watching {
             let left = until.saturating_duration_since(Instant::now());
             let left = left.max(Duration::from_millis(1));
             reader.get_ref().set_read_timeout(Some(left)).map_err(|error| lost(&error))?;
-            // What was read of a line before the time was up stays there.
+            // The part of a line that was read before the timeout stays there.
             match reader.read_until(b'\n', line) {
                 Ok(_) if line.last() == Some(&b'\n') => break,
                 Ok(_) => return Err(lost(&io::Error::other("it ended without a word"))),

@@ -570,7 +570,7 @@ pub fn unexpected(answer: &Answer) -> TaskError {
 
 /// Reads all meters of the runtime with this inbox, on any thread.
 pub(crate) fn read_metrics(inbox: &Inbox) -> Snapshot {
-    // On the loop's own thread nobody would answer.
+    // On the loop's own thread there is no loop to answer.
     if context::current().host().is_none() && !inbox.is_closed() {
         inbox.meters.ask(|| inbox.send(LoopMessage::Measure));
     }

@@ -1,5 +1,5 @@
-//! A log without its runtime: one that no process has, where requests become records that the runs find when they are
-//! brought back; or one that has failed, which is only looked at.
+//! A log without its runtime: either no process has it open, and requests become records that the
+//! runs find when they are resumed; or it has failed, and is only read.
 
 use crate::run_log::damage::lost;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,29 +40,29 @@ use tiffany_records::request::{
 use tiffany_records::retention::{NeededRuns, Remains, parent_of};
 use tiffany_records::value::plain::check_readable;
 
-/// A log in the hands of a client that looks at it or changes something in it.
+/// A log that a client reads or changes.
 pub(crate) struct Offline {
     log: Option<Log>,
     disk: Arc<dyn Disk>,
     root: PathBuf,
-    /// Runs that forks need, once somebody wanted to know, and the last collection of blobs.
+    /// The runs that forks need, once they were computed, and the last collection of blobs.
     needed: Option<Arc<NeededRuns>>,
     collected: Option<Collected>,
     /// Damage that was found when it was opened, and the damaged runs.
     pub(super) losses: Vec<LogError>,
     damaged: BTreeMap<Uuid, LogError>,
-    /// Who sees what is changed.
+    /// The audit hook for changes.
     pub(super) audit_hook: Option<Arc<dyn AuditHook>>,
 }
 
 enum Log {
-    /// Held, so that it can be written.
+    /// Locked, so that it can be written.
     Held(Box<Writer>),
-    /// As its files are, whoever holds it.
+    /// As its files are, whichever process has it open.
     Seen(Box<View>),
 }
 
-/// Why a log cannot be had.
+/// Why a log cannot be opened.
 pub(super) enum Refused {
     InUse(LogError),
     Broken(TaskError),
@@ -99,7 +99,7 @@ impl Offline {
         }
     }
 
-    /// The log as its files are now. Nothing can be changed in it.
+    /// Reads the log as its files are now. It cannot be changed through this.
     pub(crate) fn look(disk: Arc<dyn Disk>, root: &Path) -> Result<Offline, TaskError> {
         let view = View::open(disk, root).map_err(log_failed)?;
         let disk = Arc::clone(view.disk());
@@ -119,7 +119,7 @@ impl Offline {
         Offline { log, disk, root: root.into(), needed, collected, losses, damaged, audit_hook }
     }
 
-    /// Where a run stands.
+    /// The end of the log of a run.
     fn entry(&self, run: Uuid) -> Option<RunEntry> {
         match self.log.as_ref()? {
             Log::Held(writer) => writer.run(run),
@@ -143,7 +143,7 @@ impl Offline {
 
     fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         let clock = Clock::system().now();
-        // Whether its classes are there is not known: the program that has the codec is not.
+        // Only the program that has the codec knows whether its classes exist.
         let request = request.accepted(check_readable)?;
         let rules = self.rules_for(&request)?;
         let mut page = Page::new(Batch::new());
@@ -159,8 +159,9 @@ impl Offline {
         Ok(answer)
     }
 
-    /// By which secrets are taken out of what is written: the rules of this process. If it has none, and the program that has the log at other times has some, nothing
-    /// is written that may have a secret in it.
+    /// The rules by which secrets are redacted in what is written: those of this process. If it has
+    /// none, and the program that usually owns the directory has some, nothing is written that may
+    /// contain a secret.
     fn rules_for(&self, request: &Request) -> Result<Option<Arc<Redactions>>, TaskError> {
         let rules = redact::known();
         if let Some(rules) = &rules {
@@ -201,29 +202,12 @@ impl Offline {
             ControlFlow::Continue(request) => request,
         };
         match request {
-            Request::Status => Ok(Answer::Status(Status {
-                pid: std::process::id(),
-                version: env!("CARGO_PKG_VERSION").into(),
-                functions: Vec::new(),
-                url: None,
-                live: 0,
-                paused: Vec::new(),
-                failed: None,
-            })),
+            Request::Status => Ok(Answer::Status(status())),
             Request::Health => Ok(Answer::Done),
             Request::Runs(query) => self.catalogue().list(self.listing(query)),
             Request::Find { name } => self.find(&name).map(Answer::Found),
             Request::Show { run } => self.show(run),
-            Request::Recorded { run } => {
-                let entry = self.entry(run);
-                let entry = entry.ok_or_else(|| no_such_run(run))?;
-                match (entry.state, &self.log) {
-                    (RunState::Removed, _) => Err(run_removed(run)),
-                    // Its file may never have all that the commit log has.
-                    (_, Some(Log::Seen(_))) => Ok(Answer::Recorded { generation: 0, seq: 0 }),
-                    _ => Ok(Answer::Recorded { generation: entry.generation, seq: entry.seq }),
-                }
-            }
+            Request::Recorded { run } => self.recorded(run),
             Request::Submit { function, .. } => Err(needs_process(&format!(
                 "a run of `{function}` is started by the program that has this function"
             ))),
@@ -234,53 +218,16 @@ impl Offline {
             Request::Metrics => {
                 Err(needs_process("metrics are those of a process, and none has the log"))
             }
-            // Nobody has a turn.
+            // No task has a turn.
             Request::LongTurns => Ok(Answer::LongTurns(Vec::new())),
             Request::Fork { run, at, fork } => {
                 self.needed = None;
                 self.fork(page, run, at, &fork.asked_by_user(own_uid()), clock)
             }
-            Request::Remove { runs } => {
-                let needed = self.needed();
-                let mut remove = |run: Uuid| {
-                    self.at_rest(run, &needed)?;
-                    page.batch.remove(run);
-                    Ok(())
-                };
-                // A run that is named twice is removed once.
-                let mut seen = BTreeSet::new();
-                let each = runs.into_iter().map(|run| match seen.insert(run) {
-                    true => remove(run),
-                    false => Err(run_removed(run)),
-                });
-                Ok(Answer::Each(each.collect()))
-            }
+            Request::Remove { runs } => Ok(Answer::Each(self.remove(page, runs))),
             Request::RemoveDamaged { run } => self.remove_damaged(page, run).map(Answer::Lost),
-            Request::Compact { remains } => {
-                let needed = self.needed();
-                let mut seen = BTreeSet::new();
-                let mut compact = |remains: &Remains| {
-                    let (run, stand) = (remains.run, self.at_rest(remains.run, &needed)?);
-                    if stand != remains.stand || !seen.insert(run) {
-                        return Err(read_too_early(run));
-                    }
-                    let mut received = Received::of_keys(&remains.received);
-                    received.retain(|sender| self.is_live(sender));
-                    remains.write(&mut page.batch, &received, clock).map(drop)
-                };
-                Ok(Answer::Each(remains.iter().map(&mut compact).collect()))
-            }
-            Request::Collect { number } => {
-                let Some(Log::Held(writer)) = &mut self.log else {
-                    return Err(needs_process("it is closed"));
-                };
-                let collected = match (number, &self.collected) {
-                    (Some(_), Some(collected)) => collected.clone(),
-                    _ => writer.collect_blobs().map_err(log_failed)?,
-                };
-                self.collected = Some(collected.clone());
-                Ok(Answer::Collection(1, Some(collected)))
-            }
+            Request::Compact { remains } => Ok(Answer::Each(self.compact(page, &remains, clock))),
+            Request::Collect { number } => self.collect_blobs(number),
             Request::Events(_) => Err(no_activity()),
             Request::Doubts => {
                 let (runs, warning) = self.dormant_runs();
@@ -304,7 +251,68 @@ impl Offline {
         }
     }
 
-    /// The runs as they are now. Nobody else writes.
+    /// Returns how far the log of a run is written.
+    fn recorded(&self, run: Uuid) -> Result<Answer, TaskError> {
+        let entry = self.entry(run).ok_or_else(|| no_such_run(run))?;
+        match (entry.state, &self.log) {
+            (RunState::Removed, _) => Err(run_removed(run)),
+            // Its file may never have all that the commit log has.
+            (_, Some(Log::Seen(_))) => Ok(Answer::Recorded { generation: 0, seq: 0 }),
+            _ => Ok(Answer::Recorded { generation: entry.generation, seq: entry.seq }),
+        }
+    }
+
+    /// Removes finished runs. A run that is named twice is removed once.
+    fn remove(&mut self, page: &mut Page, runs: Vec<Uuid>) -> Vec<Result<(), TaskError>> {
+        let needed = self.needed();
+        let mut seen = BTreeSet::new();
+        let each = runs.into_iter().map(|run| {
+            if !seen.insert(run) {
+                return Err(run_removed(run));
+            }
+            self.at_rest(run, &needed)?;
+            page.batch.remove(run);
+            Ok(())
+        });
+        each.collect()
+    }
+
+    /// Replaces the logs of finished runs by what remains of them, unless they have changed since
+    /// that was computed.
+    fn compact(
+        &mut self,
+        page: &mut Page,
+        remains: &[Remains],
+        clock: Time,
+    ) -> Vec<Result<(), TaskError>> {
+        let needed = self.needed();
+        let mut seen = BTreeSet::new();
+        let each = remains.iter().map(|remains| {
+            let (run, stand) = (remains.run, self.at_rest(remains.run, &needed)?);
+            if stand != remains.stand || !seen.insert(run) {
+                return Err(read_too_early(run));
+            }
+            let mut received = Received::of_keys(&remains.received);
+            received.retain(|sender| self.is_live(sender));
+            remains.write(&mut page.batch, &received, clock).map(drop)
+        });
+        each.collect()
+    }
+
+    /// Removes blobs that no run names. A question about a collection is answered with the last one.
+    fn collect_blobs(&mut self, number: Option<u64>) -> Result<Answer, TaskError> {
+        let Some(Log::Held(writer)) = &mut self.log else {
+            return Err(needs_process("it is closed"));
+        };
+        let collected = match (number, &self.collected) {
+            (Some(_), Some(collected)) => collected.clone(),
+            _ => writer.collect_blobs().map_err(log_failed)?,
+        };
+        self.collected = Some(collected.clone());
+        Ok(Answer::Collection(1, Some(collected)))
+    }
+
+    /// The runs as they are now. No other process writes.
     fn catalogue(&self) -> Catalogue {
         let mut catalogue = Catalogue::new(Arc::clone(&self.disk), self.root.clone());
         let over = self.entries();
@@ -368,7 +376,7 @@ impl Offline {
         Ok(Answer::Forked { run: copied.chain.run(), id: copied.id })
     }
 
-    /// The runs that forks need. Nobody else writes meanwhile, so it is looked for once.
+    /// The runs that forks need. No other process writes meanwhile, so they are computed once.
     fn needed(&mut self) -> Arc<NeededRuns> {
         if let Some(needed) = &self.needed {
             return Arc::clone(needed);
@@ -405,7 +413,7 @@ impl Offline {
         Ok(lost)
     }
 
-    /// Where a run stands that is over and that nobody needs.
+    /// The end of the log of a finished run that no fork needs.
     fn at_rest(&self, run: Uuid, needed: &NeededRuns) -> Result<LogEnd, TaskError> {
         let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
@@ -423,7 +431,7 @@ impl Offline {
         entry.is_some_and(|entry| entry.state == RunState::Live)
     }
 
-    /// The runs that are not over, in order.
+    /// The unfinished runs, in order.
     fn live(&self) -> Vec<Uuid> {
         let runs = self.entries();
         let live = runs.filter(|(_, entry)| entry.state == RunState::Live).map(|(run, _)| run);
@@ -432,7 +440,7 @@ impl Offline {
         live
     }
 
-    /// The runs that are not over and can be read, and what can't be.
+    /// The unfinished runs that can be read, and the errors of those that can't.
     fn dormant_runs(&self) -> (Vec<DormantRun>, Option<String>) {
         let (mut runs, mut unread) = (Vec::new(), Vec::new());
         for run in self.live() {
@@ -442,7 +450,7 @@ impl Offline {
                     unread.extend(errors.map(|error| format!("run {run}: {error}")));
                     runs.push(dormant);
                 }
-                // It does not stand in the way of the others.
+                // The other runs are listed all the same.
                 Err(error) => unread.push(format!("run {run}: {}", error.message())),
             }
         }
@@ -459,7 +467,7 @@ impl Offline {
             RunState::Finished => return Err(run_over(run)),
             RunState::Removed => return Err(run_removed(run)),
         }
-        // What is left of it may look whole.
+        // The rest of it may look whole.
         if let Some(damage) = self.damaged.get(&run) {
             return Err(log_failed(damage.clone()));
         }
@@ -469,14 +477,14 @@ impl Offline {
     }
 }
 
-/// The runs of a log that no process has, asked by a request that is written on this page.
+/// The runs of a log that no process has open, for a request that is written on this page.
 struct WrittenRuns<'a> {
     offline: &'a mut Offline,
     page: &'a mut Page,
     clock: Time,
 }
 
-/// One of them.
+/// One of these runs.
 struct WrittenRun<'a> {
     run: DormantRun,
     page: &'a mut Page,
@@ -502,7 +510,7 @@ impl AskedRuns for WrittenRuns<'_> {
         for run in self.offline.live() {
             let mut dormant = match self.offline.dormant(run) {
                 Ok(dormant) => dormant,
-                // One that is damaged does not stand in the way of the others.
+                // A damaged run does not prevent answers about the others.
                 Err(error) => {
                     unread.get_or_insert(error);
                     continue;
@@ -543,7 +551,7 @@ impl AskedDormantRun for WrittenRun<'_> {
         Ok((&mut self.run, self.page, self.clock))
     }
 
-    /// What its program allows is not known, so it is what the daemon allows.
+    /// The limits of its program are not known, so those of the daemon apply.
     fn limits(&self) -> Option<RunLimits> {
         Some(RunLimits::for_services())
     }
@@ -572,7 +580,7 @@ impl Drop for Offline {
         if let Some(Log::Held(writer)) = self.log.take()
             && let Err(error) = writer.close()
         {
-            // Everything that was answered is in the commit log all the same.
+            // Everything that was acknowledged is in the commit log all the same.
             tracing::warn!(target: "tiffany", "closing the log: {error}");
         }
     }
@@ -582,6 +590,19 @@ fn warned(answer: Answer, warning: Option<String>) -> Answer {
     match warning {
         Some(warning) => Answer::Warned { answer: Box::new(answer), warning },
         None => answer,
+    }
+}
+
+/// The status of a directory that no process has open.
+fn status() -> Status {
+    Status {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        functions: Vec::new(),
+        url: None,
+        live: 0,
+        paused: Vec::new(),
+        failed: None,
     }
 }
 

@@ -1,6 +1,7 @@
-//! The socket's side of the process that has the directory: one thread serves thousands of connections. A connection
-//! has one request under way at a time, and costs a descriptor while it is idle. If there is no room for another
-//! one, the connection that was idle for longest is closed; its client connects again when it has a request.
+//! The socket's side of the process that owns the directory: one thread serves thousands of
+//! connections. A connection has one request under way at a time, and costs a descriptor while it
+//! is idle. If there is no room for another one, the connection that was idle for longest is
+//! closed; its client connects again when it has a request.
 
 use std::io::{self, ErrorKind as Io, Read, Write};
 use std::os::fd::OwnedFd;
@@ -77,7 +78,7 @@ struct Server<'a> {
     last_sweep: Instant,
     /// Requests that are answered without the loop, and may take long.
     slow: Sender<(Request, Reply)>,
-    /// Tells the audit hook of changes, if there is one.
+    /// Calls the audit hook for changes, if there is one.
     audit: Option<AuditThread>,
 }
 
@@ -93,7 +94,7 @@ struct Connection {
     since: Instant,
     /// The number of its last request, by which an answer that comes too late is known.
     request: u64,
-    /// What is waited for, as it was told to epoll.
+    /// The events that epoll was asked for.
     interest: EventFlags,
 }
 
@@ -109,7 +110,7 @@ enum State {
     Closing,
 }
 
-/// What came of requests so far.
+/// The input that was received so far.
 #[derive(Default)]
 struct Input {
     bytes: Vec<u8>,
@@ -144,7 +145,7 @@ impl Connection {
         self.state == State::Open && self.input.bytes.is_empty() && self.output.is_empty()
     }
 
-    /// Whether something came that was not read yet.
+    /// Whether there is input that was not read yet.
     fn has_input(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let mut byte = [0u8; 1];
@@ -170,7 +171,7 @@ struct Answers {
 #[derive(Default)]
 struct Told {
     queue: Vec<(Asker, Outcome)>,
-    /// Nobody takes answers any more.
+    /// No answers are sent any more.
     is_closed: bool,
 }
 
@@ -189,11 +190,11 @@ impl Answers {
     }
 }
 
-/// Takes the answer to one request. If it is dropped, nobody will ever answer.
+/// Takes the answer to one request. If it is dropped, there will be no answer.
 pub(super) struct Reply {
     to: Asker,
     answers: Arc<Answers>,
-    /// What notes the outcome first, if something was changed, and the thread that does so.
+    /// The hook that notes the outcome of a change first, and the thread that calls it.
     finish: Option<(Finish, Sender<Job>)>,
     is_told: bool,
 }
@@ -222,7 +223,7 @@ impl Reply {
         if let Err(SendError(Job::Finish(finish, answer, mut reply))) =
             audit.send(Job::Finish(finish, answer, reply))
         {
-            // That thread has ended. Nobody hears the answer, but what was done is noted.
+            // That thread has ended. No client gets the answer, but the change is noted.
             reply.put(audit_hook::finish(Some(finish), answer));
         }
     }
@@ -295,7 +296,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// What is answered by now is sent, and the others are told that there will be no answer.
+    /// Sends the answers so far, and tells the other clients that there will be none.
     fn end(&mut self) {
         self.take_answers();
         let waiting =

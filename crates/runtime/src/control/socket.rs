@@ -1,5 +1,6 @@
-//! The socket in a log's directory, by which other processes ask the one that has it. A request is a line of
-//! JSON, and so is its answer. Nobody else than this user may ask.
+//! The socket in a log's directory, through which other processes send requests to the one that
+//! owns it. A request is a line of JSON, and so is its answer. Only the user of the owning process
+//! may connect.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
@@ -40,7 +41,7 @@ pub(crate) struct House {
     pub(crate) audit_hook: Option<Arc<dyn AuditHook>>,
 }
 
-/// The socket of the process that has the directory, for as long as it has it.
+/// The socket of the process that owns the directory, for as long as it does.
 pub(crate) struct Listening {
     listener: Arc<NotInherited<UnixListener>>,
     path: PathBuf,
@@ -113,7 +114,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// `None`: nobody listens there.
+    /// `None`: no process listens there.
     pub(super) fn connect(dir: &Path, patience: Duration) -> Result<Option<Client>, TaskError> {
         match reached(dir, |path| connect(path, patience)) {
             Ok(stream) => {
@@ -135,7 +136,7 @@ impl Client {
 
     pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, TaskError> {
         let answer = match self.exchange(request) {
-            // An idle connection may have been closed to make room. Then nobody has read the request.
+            // An idle connection may have been closed to make room. Then the request was not read.
             Err(error) if is_closed(&error) && self.reconnect() => self.exchange(request),
             answer => answer,
         };
@@ -184,7 +185,7 @@ fn is_readable(stream: &UnixStream, within: Duration) -> io::Result<bool> {
     Ok(count > 0)
 }
 
-/// Connects, and gives up in time if the other side accepts nobody.
+/// Connects, and gives up in time if the other side does not accept.
 fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
     let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);

@@ -28,7 +28,7 @@ pub(crate) fn long_turns(inbox: &Inbox) -> Vec<LongTurn> {
     inbox.meters.long_turns.list().into_iter().map(shown_turn).collect()
 }
 
-/// The one that keeps the loop now, as words that go on with a sentence.
+/// The turn that occupies the loop now, as the end of a sentence.
 pub(super) fn who_keeps_it(inbox: &Inbox) -> Option<String> {
     long_turns(inbox).pop().filter(|turn| !turn.is_over).map(|turn| turn.to_string())
 }

@@ -104,6 +104,22 @@ impl Host {
         }
     }
 
+    /// Returns how many attempts may block a thread at once, given how many are about to. The number
+    /// is limited while the system refuses threads.
+    pub(crate) fn room_for_attempts(&self, wanted: usize) -> usize {
+        match &self.workers {
+            Workers::Threads(pools) => pools.steps.room(wanted),
+            Workers::Inline(_) => usize::MAX,
+        }
+    }
+
+    /// Asks the system for one more thread, if an attempt waits for one.
+    pub(crate) fn ask_for_thread(&self) {
+        if let Workers::Threads(pools) = &self.workers {
+            pools.steps.ask_for_thread();
+        }
+    }
+
     /// Queues an attempt at a step, and returns how it can be stopped.
     pub(crate) fn start_attempt(
         &self,

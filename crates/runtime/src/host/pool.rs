@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError};
@@ -32,6 +33,10 @@ const DELAYS_TO_WAIT: usize = 20;
 
 /// How long the pool waits at most before it asks the system again for a thread that it did not get.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// How much work is accepted beyond the number of threads while the system refuses more of them, so
+/// that a thread whose work has finished finds more.
+pub(crate) const MAX_WAITING: usize = 4;
 
 /// Work that runs on a thread of the pool and produces a result there.
 pub(crate) struct PoolWork {
@@ -128,12 +133,17 @@ struct Shared {
     inbox: Arc<Inbox>,
     /// The present time, if it is the system's.
     clock: Option<Arc<Steady>>,
+    /// How many threads there are. Changed under the lock.
+    threads: AtomicUsize,
+    /// Whether the system refused a thread, and no more work was accepted since than there are
+    /// threads. Changed under the lock.
+    is_short: AtomicBool,
 }
 
 #[derive(Default)]
 struct Queue {
     work: Backlog,
-    threads: usize,
+    /// The threads that wait for work, or are about to take it for the first time.
     idle: usize,
     foreman: Foreman,
     /// Whether the system refused the last thread.
@@ -191,7 +201,9 @@ impl Pool {
         let limits = Threads { ready: ready.clamp(1, most.max(1)), most: most.max(1) };
         let (work_came, work_waits) = (Condvar::new(), Condvar::new());
         let queue = Mutex::new(Queue::default());
-        let shared = Shared { limits, queue, work_came, work_waits, inbox, clock };
+        let (threads, is_short) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let shared =
+            Shared { limits, queue, work_came, work_waits, inbox, clock, threads, is_short };
         Pool { shared: Arc::new(shared) }
     }
 
@@ -204,13 +216,13 @@ impl Pool {
             self.shared.work_came.notify_one();
             return;
         }
-        if queue.threads < self.shared.limits.ready {
-            queue.threads += 1;
+        if self.shared.threads() < self.shared.limits.ready {
+            self.shared.count_new(&mut queue, 1);
             drop(queue);
             return Shared::add_thread(&self.shared);
         }
         let foreman = queue.foreman;
-        if queue.threads >= self.shared.limits.most || foreman == Foreman::Watching {
+        if self.shared.threads() >= self.shared.limits.most || foreman == Foreman::Watching {
             drop(queue);
             self.shared.work_came.notify_one();
             return;
@@ -224,6 +236,38 @@ impl Pool {
         }
     }
 
+    /// Returns how much work may be in the pool at once: any amount, unless the system refuses
+    /// threads. `wanted` is how much there is about to be. As many threads as the pool keeps ready
+    /// are started for it now, so that a refusal is known before the work is accepted.
+    pub(crate) fn room(&self, wanted: usize) -> usize {
+        let shared = &self.shared;
+        if shared.threads() < wanted.min(shared.limits.ready) {
+            let mut queue = shared.lock();
+            shared.count_new(&mut queue, 1);
+            drop(queue);
+            Shared::add_thread(shared);
+        }
+        if !shared.is_short.load(Ordering::Relaxed) {
+            return usize::MAX;
+        }
+        let queue = shared.lock();
+        if !queue.is_refused && wanted <= shared.threads() {
+            shared.is_short.store(false, Ordering::Relaxed);
+            return usize::MAX;
+        }
+        shared.threads() + MAX_WAITING
+    }
+
+    /// Asks the system for one more thread, if work waits for one.
+    pub(crate) fn ask_for_thread(&self) {
+        let mut queue = self.shared.lock();
+        if queue.idle < queue.work.len() && self.shared.threads() < self.shared.limits.most {
+            self.shared.count_new(&mut queue, 1);
+            drop(queue);
+            Shared::add_thread(&self.shared);
+        }
+    }
+
     /// Takes back work that has not begun. `None` if it has begun or does not exist. Dropping it
     /// may run user code.
     pub(crate) fn abort(&self, call: CallRef) -> Option<PoolWork> {
@@ -233,7 +277,7 @@ impl Pool {
     /// How many threads there are, and how much work waits for one.
     pub(crate) fn load(&self) -> (usize, usize) {
         let queue = self.shared.lock();
-        (queue.threads, queue.work.len())
+        (self.shared.threads(), queue.work.len())
     }
 }
 
@@ -255,6 +299,16 @@ impl Shared {
         self.queue.lock()
     }
 
+    fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    /// Counts threads that are about to be started.
+    fn count_new(&self, queue: &mut Queue, threads: usize) {
+        self.threads.fetch_add(threads, Ordering::Relaxed);
+        queue.idle += threads;
+    }
+
     /// Starts a thread that is counted already.
     fn add_thread(shared: &Arc<Shared>) {
         let serving = Arc::clone(shared);
@@ -272,14 +326,15 @@ impl Shared {
         if let Err(error) = thread.spawn(move || Shared::watch(&watching)) {
             let mut queue = shared.lock();
             queue.foreman = Foreman::Absent;
-            Shared::note_refusal(queue, &error);
+            shared.note_refusal(queue, &error);
         }
     }
 
     /// Logs that the system refused a thread, unless that was logged for the last one already.
-    fn note_refusal(mut queue: MutexGuard<'_, Queue>, error: &std::io::Error) {
+    fn note_refusal(&self, mut queue: MutexGuard<'_, Queue>, error: &std::io::Error) {
         let was_refused = std::mem::replace(&mut queue.is_refused, true);
-        let threads = queue.threads;
+        self.is_short.store(true, Ordering::Relaxed);
+        let threads = self.threads();
         drop(queue);
         if !was_refused {
             tracing::warn!(
@@ -292,10 +347,11 @@ impl Shared {
     /// Handles the refusal of a thread. If there is no thread at all, the waiting work fails.
     fn no_thread(&self, error: &std::io::Error) {
         let mut queue = self.lock();
-        queue.threads -= 1;
-        if queue.threads > 0 {
-            return Shared::note_refusal(queue, error);
+        queue.idle -= 1;
+        if self.threads.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return self.note_refusal(queue, error);
         }
+        self.is_short.store(true, Ordering::Relaxed);
         let mut backlog = std::mem::take(&mut queue.work);
         drop(queue);
         while let Some((call, work)) = backlog.pop() {
@@ -311,7 +367,7 @@ impl Shared {
         let mut queue = shared.lock();
         let mut pause = GROWTH_DELAY;
         while !queue.closed {
-            if queue.work.len() == 0 || queue.threads >= shared.limits.most {
+            if queue.work.len() == 0 || shared.threads() >= shared.limits.most {
                 queue.foreman = Foreman::Asleep;
                 let is_over = shared.work_waits.wait_for(&mut queue, IDLE_TIMEOUT);
                 if is_over && queue.foreman == Foreman::Asleep {
@@ -330,8 +386,10 @@ impl Shared {
                 // down.
                 continue;
             }
-            let more = waiting.min(queue.threads / 2 + 1).min(shared.limits.most - queue.threads);
-            queue.threads += more;
+            let threads = shared.threads();
+            let most = shared.limits.most.saturating_sub(threads);
+            let more = waiting.min(threads / 2 + 1).min(most);
+            shared.count_new(&mut queue, more);
             drop(queue);
             (0..more).for_each(|_| Shared::add_thread(shared));
             queue = shared.lock();
@@ -350,6 +408,7 @@ impl Shared {
     fn serve(&self) {
         let process = OwnerProcess::current();
         let mut queue = self.lock();
+        queue.idle -= 1;
         loop {
             if let Some((call, work)) = queue.work.pop() {
                 drop(queue);
@@ -372,6 +431,6 @@ impl Shared {
                 break;
             }
         }
-        queue.threads -= 1;
+        self.threads.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -23,7 +23,7 @@ use crate::program::schema;
 use tiffany_records::value::{Json, decode, encode};
 use tiffany_records::{redact, request};
 
-/// So many functions are named to somebody who asked for one that is not there.
+/// The number of functions that the error for an unknown one names.
 const NAMED: usize = 10;
 
 /// Builds the root of a run from its input.

@@ -41,7 +41,7 @@ impl Keeper {
         Keeper { control: Control::of(inbox), dir, cache: FactCache::default() }
     }
 
-    /// Whether no process has the log.
+    /// Whether no process owns the directory.
     pub fn is_offline(&self) -> bool {
         self.control.is_offline()
     }

@@ -1,6 +1,7 @@
-//! How long finished runs are kept. A [`Retention`] is a rule, and a [`Plan`] is what rules would do. A [`Keeper`] carries a
-//! plan out: through the process that has the directory, or on the log itself if no process has it. A runtime whose
-//! builder is given [a rule](crate::runtime::builder::Builder::retention) does so in the background.
+//! How long finished runs are kept. A [`Retention`] is a rule, and a [`Plan`] says what rules would
+//! do. A [`Keeper`] carries a plan out: through the process that owns the directory, or on the log
+//! itself if no process owns it. A runtime whose builder has [a
+//! rule](crate::runtime::builder::Builder::retention) does so in the background.
 //!
 //! ```
 //! use std::time::Duration;

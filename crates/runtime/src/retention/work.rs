@@ -1,5 +1,5 @@
-//! Removes and compacts runs in small batches, each of which is checked by whoever has the log: a process behind a
-//! socket, a runtime of this process, or this process on a log that no process has.
+//! Removes and compacts runs in small batches. The owner of the log checks each batch: a process
+//! behind a socket, a runtime of this process, or this process for a log that no process owns.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ pub struct Pruned {
     pub refused: Vec<(Uuid, TaskError)>,
 }
 
-/// Whoever has the log, or can ask the process that has it.
+/// The owner of a log, or a way to ask it.
 pub(crate) trait Ask {
     fn request(&mut self, request: Request) -> Result<Answer, TaskError>;
 

@@ -1,10 +1,10 @@
-//! What a cancel does to a run, and to which of its tasks.
+//! The effect of a cancel on a run, and on which of its tasks.
 
 use tiffany_kernel::Tid;
 
 use crate::run_log::replay::decoded_log::DecodedLog;
 
-/// What a cancel does to a run.
+/// The effect of a cancel on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cancel {
     /// Its tasks are unwound, and may clean up.

@@ -1,5 +1,5 @@
-//! Damaged runs that their owner gives up: what can still be read of one. Rules never come here; it takes a person's explicit
-//! request.
+//! Damaged runs that their owner gives up: what can still be read of one. Retention rules never do
+//! this; it takes a person's explicit request.
 
 use std::collections::BTreeSet;
 use std::path::Path;

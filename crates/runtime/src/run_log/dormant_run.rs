@@ -1,5 +1,5 @@
-//! A run that is not running, because it is paused or because no runtime has its directory. What it is told is
-//! written to its log, and reaches it when it is brought back.
+//! A run that is not running, because it is paused or because no runtime has its directory open.
+//! Messages and answers for it are written to its log, and reach it when it is resumed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,26 +29,26 @@ use tiffany_records::request::{
 };
 use tiffany_records::value::{Json, decode};
 
-/// What has to be known of a run to write to its log.
+/// The state of a run that is needed to write to its log.
 pub struct DormantRun {
     journal: Journal,
     /// Its external promises, and whether they are settled.
     promises: BTreeMap<Uuid, bool>,
-    /// Those that are its parent's too, and its parent if it is a fork.
+    /// The promises that it shares with its parent, and its parent if it is a fork.
     shared: BTreeSet<Uuid>,
     parent: Option<Uuid>,
     /// Its questions that wait for a person, by the number of their record; and its id.
     approvals: BTreeMap<u64, (Tid, OpenApproval)>,
     /// Its steps in doubt, by the number of their record, and their tasks.
     doubts: BTreeMap<u64, (Tid, Doubt)>,
-    /// What other runs have sent it, and what it has not received.
+    /// The messages of other runs that it has received, and its unread messages.
     received: Received,
     unread: Unread,
-    /// Why it is held, if its log says so.
+    /// Why it is held, if its log has a hold.
     held: Option<String>,
     /// Whether a person has cancelled it.
     is_cancelled: bool,
-    /// Its log is too long to be read, and nothing of it is known.
+    /// Whether its log is too long to be read, so that nothing of it is known.
     is_bare: bool,
     /// Its tags and attributes, and its deadline.
     attributes: Attributes,
@@ -58,7 +58,7 @@ pub struct DormantRun {
 }
 
 impl DormantRun {
-    /// Where its log ends.
+    /// The end of its log.
     pub(crate) fn stand(&self) -> tiffany_records::key::LogEnd {
         tiffany_records::key::LogEnd::of(&self.journal.chain)
     }
@@ -133,7 +133,8 @@ impl DormantRun {
         })
     }
 
-    /// Why something about its questions and steps in doubt can't be read. There may be more of them than it tells.
+    /// Why something about its questions and steps in doubt can't be read. There may be more of
+    /// them than are listed.
     pub fn unreadable(&self) -> &[LogError] {
         &self.unreadable
     }
@@ -164,7 +165,7 @@ impl DormantRun {
         self.deadline
     }
 
-    /// Records that its deadline passed. It is told so when it is resumed.
+    /// Records that its deadline passed. The run gets that when it is resumed.
     pub(crate) fn past_deadline(&mut self, page: &mut Page, clock: Time) {
         self.journal.lines_without_turn(page, clock).past_deadline();
         (self.deadline, self.is_cancelled) = (None, true);
@@ -212,7 +213,7 @@ impl DormantRun {
         self.doubts.values().map(|(_, doubt)| doubt)
     }
 
-    /// Its questions that wait for a person. One whose time is over by now will not have an answer any more.
+    /// Its questions that wait for a person, without those whose time has passed.
     pub fn approvals(&self, now: Time) -> impl Iterator<Item = &OpenApproval> {
         let open = self.approvals.values().map(|(_, open)| open);
         open.filter(move |open| open.deadline.is_none_or(|deadline| deadline > now))
@@ -252,7 +253,7 @@ impl DormantRun {
         Ok(())
     }
 
-    /// A message of another run, unless it is there already.
+    /// Adds a message of another run, unless it has that already.
     pub(crate) fn deliver(
         &mut self,
         page: &mut Page,
@@ -274,7 +275,7 @@ impl DormantRun {
         self.is_cancelled = true;
     }
 
-    /// Lets a fork do effects of these names.
+    /// Allows a fork effects of these names.
     pub(crate) fn allow(
         &mut self,
         page: &mut Page,
@@ -288,7 +289,8 @@ impl DormantRun {
         Ok(())
     }
 
-    /// `None`: it is no promise of this run, or one that is its parent's too, and the run was not named.
+    /// Settles a promise. `None`: it is not a promise of this run, or it is shared with its parent
+    /// and the run was not named.
     pub(crate) fn settle(
         &mut self,
         page: &mut Page,
@@ -311,7 +313,7 @@ impl DormantRun {
         Some(Settlement::Accepted)
     }
 
-    /// `false`: no such step of this run is in doubt.
+    /// Decides a step in doubt. `false`: no such step of this run is in doubt.
     pub(crate) fn decide(
         &mut self,
         page: &mut Page,
@@ -330,7 +332,7 @@ impl DormantRun {
     }
 }
 
-/// A question that the log has; `None` if it is not of a form that is known.
+/// A recorded question; `None` if its form is not known.
 fn open_approval(
     beginning: &Beginning,
     (tid, call): (Tid, &Recorded),

@@ -1,4 +1,4 @@
-//! What a generation of a run's log knows of those before it, whose files are gone.
+//! The earlier generations of a run, whose files are gone, in the log of a later one.
 
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::Time;
@@ -6,7 +6,7 @@ use tiffany_kernel::Time;
 use tiffany_log::{BlobHash, Stamp};
 use tiffany_records::key::Received;
 
-/// The earlier generations of a run, as the run itself has to know them.
+/// The totals of earlier generations that the run itself needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Earlier {
     /// How many calls it made in them.
@@ -15,7 +15,7 @@ pub(crate) struct Earlier {
     pub(crate) since: Time,
 }
 
-/// The same as the first line of a generation has it, in its field `continued`.
+/// The earlier generations in the first line of a generation, in its field `continued`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Continued {
     /// The generation before.
@@ -23,9 +23,9 @@ pub(crate) struct Continued {
     pub(crate) generation: u32,
     pub(crate) calls: u64,
     since: String,
-    /// The hash of what the run was started with, by which the same start is known again.
+    /// The hash of the first input, by which a repeated start is recognized.
     input: String,
-    /// A snapshot follows, and the run goes on from it and not from its function.
+    /// Whether a snapshot follows, from which the run continues instead of from its function.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) snapshot: bool,
     /// The last message of each run that may send one again.

@@ -1,4 +1,4 @@
-//! Why runs are held, and what the log says of it. It holds nothing itself.
+//! Why runs are held, and the text of that in the log. It holds nothing itself.
 
 use crate::program::run_limits::Overrun;
 use crate::run_log::replay::decoded_log::DecodedLog;
@@ -13,12 +13,12 @@ pub(crate) enum Hold {
         why: Option<String>,
     },
     Limit(Overrun),
-    /// A task kept its turn for so many seconds.
+    /// A task kept its turn for this many seconds.
     Turn {
         tid: u64,
         secs: u64,
     },
-    /// So many processes died in its turns.
+    /// The number of processes that died in its turns.
     Deaths(u64),
 }
 
@@ -28,7 +28,7 @@ impl Hold {
         !matches!(self, Hold::Person { .. })
     }
 
-    /// As the log has it. `why` is what [`Hold::why`] says.
+    /// The hold in a log. `why` is the text of [`Hold::why`].
     pub(crate) fn record<'a>(&'a self, why: &'a str) -> RunHeld<'a> {
         let mut held = RunHeld { why: Some(Text::Plain(why)), ..RunHeld::default() };
         match self {
@@ -64,7 +64,7 @@ impl Hold {
     }
 }
 
-/// The error for whoever wants something of a run that is held.
+/// The error for a request to a held run.
 pub(crate) fn held(run: Uuid, why: &str) -> TaskError {
     TaskError::new(ErrorKind::RunHeld, format!("run {run} is held {why}"))
 }
@@ -78,12 +78,13 @@ pub(crate) struct HoldState {
     pub(crate) is_by_limit: bool,
     /// A person or its deadline cancelled it: no limit keeps it from ending.
     pub(crate) is_cancelled: bool,
-    /// How far it has come: attempts that only begin, and what others tell it, are no progress.
+    /// Its progress. Attempts that only begin, and messages and answers from outside, are not
+    /// progress.
     pub(crate) progress: u64,
 }
 
 impl HoldState {
-    /// Takes in the next record.
+    /// Adds the next record.
     pub(crate) fn add(&mut self, record: &Record<'_>) {
         let is_progress = record.is_end()
             || matches!(
@@ -128,7 +129,7 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    /// As a log leaves it.
+    /// The state at the end of a log.
     pub(crate) fn of(decoded: &DecodedLog) -> Holding {
         let cancelled_at = decoded.is_cancelled().then_some(0);
         // Its unread messages are weighed when the next one comes.

@@ -1,5 +1,5 @@
-//! One run's log while it is written: each record of the kernel, and each thing the outside told the run,
-//! becomes a line. What the lines mean is in the book, "WAL format".
+//! One run's log while it is written: each record of the kernel, and each completion from outside,
+//! becomes a line. The meaning of the lines is in the book, "WAL format".
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -32,22 +32,23 @@ pub(crate) struct Journal {
     pub(crate) chain: Chain,
     /// The numbers of the records of calls that wait for the world.
     waiting: SmallMap<CallId, u64>,
-    /// What such calls are called that were made in an earlier generation.
+    /// The keys of such calls that were made in an earlier generation.
     older: BTreeMap<CallId, Number>,
     /// Yields that are not written yet, by task.
     yields: SmallMap<Tid, u64>,
-    /// Tasks whose ends were written in an earlier life, and whether the run's failure was.
+    /// Tasks whose ends an earlier process wrote, and whether the run's failure was written.
     ended: BTreeSet<Tid>,
     failed: bool,
-    /// Its code was interrupted in the middle of a turn: what the kernel records from there on never happened.
+    /// Whether its code was interrupted in the middle of a turn, so that later records of the
+    /// kernel are void.
     is_interrupted: bool,
-    /// What annotations refer to.
+    /// The calls and instructions that annotations refer to.
     pub(crate) references: References,
 }
 
-/// The lines that the runtime itself writes to the log of one run: what the run is told from outside,
-/// and what becomes of its effects. No other type can write such lines, and a journal hands out this one
-/// only after it has written what the kernel recorded.
+/// The lines that the runtime itself writes to the log of one run: messages, answers and other
+/// completions from outside, and the results of its effects. No other type can write such lines,
+/// and a journal hands out this one only after it has written the records of the kernel.
 pub(crate) struct OwnLines<'a> {
     journal: &'a mut Journal,
     page: &'a mut Page,
@@ -56,7 +57,7 @@ pub(crate) struct OwnLines<'a> {
     step: u64,
 }
 
-/// Who gave the result of an effect.
+/// The source of the result of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Giver {
     /// Its work.
@@ -65,7 +66,7 @@ pub(crate) enum Giver {
     Parent,
 }
 
-/// What a run was started with.
+/// The beginning of a run.
 pub(crate) struct Started<'a> {
     pub(crate) id: &'a str,
     pub(crate) function: &'a str,
@@ -73,9 +74,9 @@ pub(crate) struct Started<'a> {
     pub(crate) seed: u64,
     pub(crate) recording: &'a str,
     pub(crate) rules: Rules,
-    /// What the language of its code notes, as JSON.
+    /// The note of the language of its code, as JSON.
     pub(crate) language: Option<String>,
-    /// What there was before, if this is a later generation.
+    /// The earlier generations, if this is a later one.
     pub(crate) continued: Option<&'a Continued>,
     pub(crate) terms: &'a Terms,
 }
@@ -89,9 +90,9 @@ impl Journal {
         Journal { chain, waiting, older, yields, ended, failed, is_interrupted, references }
     }
 
-    /// Lines of the runtime's own for a run in memory, at this moment. What the kernel recorded is
-    /// written first. If the code of the run was interrupted, those records never happened, and the
-    /// lines come at the end of the log.
+    /// Lines of the runtime for a run in memory, at this moment. The records of the kernel are
+    /// written first. If the code of the run was interrupted, those records are void, and the lines
+    /// are added at the end of the log.
     pub(crate) fn lines_now<'a>(
         &'a mut self,
         page: &'a mut Page,
@@ -119,7 +120,7 @@ impl Journal {
         OwnLines { journal: self, page, clock, step: 0 }
     }
 
-    /// Writes what the kernel recorded.
+    /// Writes the records of the kernel.
     pub(crate) fn write_records(&mut self, page: &mut Page, run: &mut Run) {
         let records = run.take_records();
         if !self.is_interrupted {
@@ -132,7 +133,7 @@ impl Journal {
         records.into_iter().for_each(|record| self.write(page, record));
     }
 
-    /// The code of the run was interrupted in the middle of a turn.
+    /// Notes that the code of the run was interrupted in the middle of a turn.
     pub(crate) fn interrupt(&mut self) {
         self.is_interrupted = true;
     }
@@ -151,7 +152,7 @@ impl Journal {
         self.waiting.get(call.call).copied()
     }
 
-    /// What such a call is called in the world.
+    /// The key of such a call.
     pub(crate) fn key_of(&self, call: CallRef) -> Option<Key> {
         Some(Key { run: self.run(), number: self.number(call.call, self.seq_of(call)?) })
     }
@@ -161,7 +162,7 @@ impl Journal {
         self.older.get(&call).copied().unwrap_or(number)
     }
 
-    /// From here on a new generation is written. Gives what the calls that wait are called.
+    /// Begins a new generation. Returns the numbers of the calls that wait.
     pub(crate) fn begin_generation(&mut self) -> BTreeMap<CallId, Number> {
         let waiting = std::mem::take(&mut self.waiting);
         let mut calls = BTreeMap::new();
@@ -174,7 +175,8 @@ impl Journal {
         calls
     }
 
-    /// Writes a call again that waits since an earlier generation, where it was called so.
+    /// Writes a call again that has waited since an earlier generation, with the number that it had
+    /// there.
     pub(crate) fn write_again(
         &mut self,
         page: &mut Page,
@@ -213,24 +215,25 @@ impl Journal {
         self.put(page, (Tid(1), clock), &record::Snapshot { after, lines, tables });
     }
 
-    /// Says that a call does not wait any more.
+    /// Notes that a call does not wait any more.
     pub(crate) fn over(&mut self, call: CallRef) {
         self.take(call);
     }
 
-    /// Says which ends the log has already.
+    /// Notes which ends the log has already.
     pub(crate) fn has_ends(&mut self, ended: impl Iterator<Item = Tid>, failed: bool) {
         self.ended.extend(ended);
         self.failed = failed;
     }
 
-    /// Says that a call has this record: a replay has found it there. One of an earlier generation was called so there.
+    /// Notes the record of a call, which a replay has found. A call of an earlier generation keeps
+    /// its number from there.
     pub(crate) fn adopt(&mut self, call: CallRef, seq: u64, number: Option<Number>) {
         self.waiting.insert(call.call, seq);
         self.older.extend(number.map(|number| (call.call, number)));
     }
 
-    /// A call does not wait any more.
+    /// Forgets a call that does not wait any more.
     fn take(&mut self, call: CallRef) -> Option<u64> {
         if !self.older.is_empty() {
             self.older.remove(&call.call);
@@ -243,7 +246,7 @@ impl Journal {
         let terms = started.terms.fields();
         let start = terms.put(
             RunStart {
-                // Logs had no such field when these were the only ones.
+                // Logs had no such field before there were others.
                 rules: (started.rules != Rules::First).then(|| started.rules.number()),
                 id: Some(started.id.into()),
                 function: Some(started.function.into()),
@@ -261,7 +264,7 @@ impl Journal {
         start.write(line).of_version(start.version()).end();
     }
 
-    /// Writes what the kernel left.
+    /// Writes a record of the kernel.
     fn write(&mut self, page: &mut Page, record: Record) {
         let Record { tid, clock, step, kind } = record;
         if kind.is_end() {
@@ -299,7 +302,7 @@ impl Journal {
         }
     }
 
-    /// Records something that the run was told and that is not an answer to a call.
+    /// Records a completion that is not an answer to a call.
     fn told(
         &mut self,
         page: &mut Page,
@@ -364,7 +367,7 @@ impl Journal {
         }
     }
 
-    /// Writes a record and gives its number.
+    /// Writes a record, and returns its number.
     fn put<R: Encode>(&mut self, page: &mut Page, (tid, clock): (Tid, Time), record: &R) -> u64 {
         record.write(page.line(&mut self.chain, clock, R::TYPE, tid)).end()
     }
@@ -395,13 +398,13 @@ impl OwnLines<'_> {
         self.journal.woken(self.page, (tid, self.clock, self.step), call);
     }
 
-    /// An effect is about to begin.
+    /// Records that an attempt at an effect starts.
     pub(crate) fn effect_start(&mut self, tid: Tid, call: CallRef, attempt: u64) {
         let Some(seq) = self.journal.seq_of(call) else { return };
         self.put(tid, &EffectStart { of: Some(seq), attempt: Some(attempt) });
     }
 
-    /// The work of an effect wants to find this again in its next attempt.
+    /// Records a checkpoint of an effect, for its next attempt.
     pub(crate) fn effect_checkpoint(
         &mut self,
         tid: Tid,
@@ -413,7 +416,7 @@ impl OwnLines<'_> {
         self.put(tid, &EffectCheckpoint { of: Some(seq), attempt: Some(attempt), value });
     }
 
-    /// An attempt at an effect failed, and there will be another.
+    /// Records that an attempt at an effect failed and that there will be another.
     pub(crate) fn effect_failed(
         &mut self,
         tid: Tid,
@@ -432,7 +435,7 @@ impl OwnLines<'_> {
         self.put(tid, &failed);
     }
 
-    /// An effect has its result.
+    /// Records the result of an effect.
     pub(crate) fn effect_result(
         &mut self,
         tid: Tid,
@@ -453,7 +456,7 @@ impl OwnLines<'_> {
         self.put(tid, &ended);
     }
 
-    /// A person answered the question of a call.
+    /// Records a person's answer to the question of a call.
     pub(crate) fn approval_decided(
         &mut self,
         tid: Tid,
@@ -483,18 +486,18 @@ impl OwnLines<'_> {
         self.put(tid, &decided);
     }
 
-    /// A fork may not do an effect.
+    /// Records that a fork is not allowed an effect.
     pub(crate) fn effect_refused(&mut self, tid: Tid, of: u64, name: &str) {
         self.put(tid, &EffectRefused { of: Some(of), name: Some(name.into()) });
     }
 
-    /// A fork may do effects of these names.
+    /// Records that a fork is allowed effects of these names.
     pub(crate) fn effects_allowed(&mut self, names: &BTreeSet<String>) {
         let names = encode(names).unwrap_or_else(|_| "[]".into());
         self.put(Tid(1), &EffectAllowed { allow: Some(record::Json(&names)) });
     }
 
-    /// A person decided on an effect that was in doubt. It is known by its record.
+    /// Records a person's decision on an effect in doubt, which is identified by its record.
     pub(crate) fn decided(&mut self, tid: Tid, (of, attempt): (u64, u64), decision: &Decision) {
         let is_again = matches!(decision, Decision::Again);
         self.journal.waiting.retain(|_, seq| *seq != of || is_again);
@@ -512,7 +515,7 @@ impl OwnLines<'_> {
         self.put(tid, &decided);
     }
 
-    /// An external promise was settled.
+    /// Records that an external promise was settled.
     pub(crate) fn settled(&mut self, promise: Uuid, result: &Result<Value, TaskError>) {
         let (promise, error) = (promise.to_string(), error_of(result));
         let settled = PromiseSettled {
@@ -525,7 +528,7 @@ impl OwnLines<'_> {
         self.put(Tid(1), &settled);
     }
 
-    /// A message came; from another run, under the key of its call.
+    /// Records a message. If another run sent it, the key is that of the call that did.
     pub(crate) fn message(&mut self, (name, json): (&str, &str), from: Option<&str>) {
         let message = Message {
             name: Some(name.into()),
@@ -554,13 +557,13 @@ impl OwnLines<'_> {
         self.journal.last_attributes(self.page, self.clock, whole);
     }
 
-    /// The run is held.
+    /// Records that the run is held.
     pub(crate) fn held(&mut self, hold: &Hold) {
         let why = hold.why();
         self.put(Tid(1), &hold.record(&why));
     }
 
-    /// The run is held no longer.
+    /// Records that the run is released.
     pub(crate) fn released(&mut self, by: &str, why: Option<&str>) {
         let released = RunReleased { by: Some(Text::Plain(by)), why: why.map(Text::Plain) };
         self.put(Tid(1), &released);
@@ -577,13 +580,13 @@ impl OwnLines<'_> {
         self.put(Tid(1), &TaskAbort { error: Some(Written::Plain(&error)) });
     }
 
-    /// The process ends in good order.
+    /// Records that the process ended in an orderly way.
     pub(crate) fn shutdown(&mut self) {
         self.put(Tid(1), &ShutdownMarker {});
     }
 }
 
-/// A call as the log has it. Without its line of code it is all that a replay compares.
+/// A call in the form of the log. A replay compares all of it but the line of code.
 pub(crate) fn write_call<'l>(line: Line<'l>, call: &CallRecord, at: Option<&str>) -> Line<'l> {
     let (error, at) = (call.error.map(Text::Safe), at.map(Text::Json));
     if let About::Child { tid, name, daemon } = &call.about {
@@ -630,7 +633,7 @@ pub(crate) fn write_call<'l>(line: Line<'l>, call: &CallRecord, at: Option<&str>
     made.write(line)
 }
 
-/// A run's failure as the log has it.
+/// A run's failure in the form of the log.
 pub(crate) fn failure_error(failure: &RunFailure) -> TaskError {
     match failure {
         RunFailure::Root(error) | RunFailure::Limit(error) => error.clone(),

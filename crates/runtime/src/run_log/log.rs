@@ -1,5 +1,5 @@
-//! The log as a runtime has it: on threads of its own, or on the loop's thread, where a simulation can repeat
-//! everything. Both take batches and tell by the inbox what is durable.
+//! The log of a runtime: on threads of its own, or on the loop's thread, where a simulation can
+//! repeat everything. Both take batches, and report through the inbox which are durable.
 
 use std::io;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Log {
         }
     }
 
-    /// Hands in a batch, and gives back an empty one.
+    /// Hands in a batch, and returns an empty one.
     pub(crate) fn submit(&mut self, batch: &mut Batch, clock: &Clock) -> Ticket {
         match self {
             Log::Threads(log) => log.submit(batch),
@@ -58,7 +58,7 @@ impl Log {
         }
     }
 
-    /// When the loop's thread has something to do for it.
+    /// When the loop's thread has work to do for it.
     pub(crate) fn due(&self) -> Option<Time> {
         match self {
             Log::Threads(_) => None,
@@ -66,7 +66,7 @@ impl Log {
         }
     }
 
-    /// Does what is due.
+    /// Does the work that is due.
     pub(crate) fn act(&mut self, now: Time) {
         if let Log::Inline(log) = self
             && log.due.is_some_and(|due| due <= now)
@@ -88,7 +88,7 @@ impl Log {
         }
     }
 
-    /// Begins to remove blobs that no run names, and gives the number of that.
+    /// Begins to remove blobs that no run names, and returns the number of that collection.
     pub(crate) fn collect_blobs(&mut self) -> u64 {
         match self {
             Log::Threads(log) => log.collect_blobs(),
@@ -100,7 +100,7 @@ impl Log {
         }
     }
 
-    /// What came of that; `None` as long as it goes on.
+    /// The result of a collection; `None` while it is running.
     pub(crate) fn collected(&self, number: u64) -> Option<Result<Collected, LogError>> {
         match self {
             Log::Threads(log) => log.collected(number),
@@ -108,7 +108,7 @@ impl Log {
         }
     }
 
-    /// Commits what was handed in, and syncs everything.
+    /// Commits the batches that were handed in, and syncs everything.
     pub(crate) fn close(self) -> Result<(), LogError> {
         match self {
             Log::Threads(log) => log.close(),

@@ -1,5 +1,6 @@
-//! Records that a replay doesn't compare: the tags and attributes of a run, and annotations. An annotation names the call
-//! that it is about and the instruction that its task follows; what these are is known here.
+//! Records that a replay doesn't compare: the tags and attributes of a run, and annotations. An
+//! annotation names the call that it is about and the instruction that its task follows, which are
+//! tracked here.
 
 use tiffany_kernel::{About, Annotation, AnnotationKind, Attributes, CallRecord, Tid, Time};
 
@@ -21,7 +22,7 @@ pub(crate) struct References {
 }
 
 impl References {
-    /// A task made a call that concerns the world.
+    /// Notes a call of a task that concerns the outside world.
     #[inline]
     pub(crate) fn called(&mut self, tid: Tid, number: Number) {
         match self.calls.get_mut(tid) {
@@ -30,25 +31,25 @@ impl References {
         }
     }
 
-    /// A task was spawned: it follows the instruction of its parent.
+    /// Notes that a task was spawned, which follows the instruction of its parent.
     pub(crate) fn spawned(&mut self, parent: Tid, child: Tid) {
         if let Some(instruction) = self.instructions.get(parent).copied() {
             self.instructions.insert(child, instruction);
         }
     }
 
-    /// A task was given an instruction.
+    /// Notes the instruction of a task.
     pub(crate) fn instructed(&mut self, tid: Tid, number: Number) {
         self.instructions.insert(tid, number);
     }
 
-    /// A task has ended.
+    /// Forgets a task that has ended.
     pub(crate) fn ended(&mut self, tid: Tid) {
         self.calls.remove(tid);
         self.instructions.remove(tid);
     }
 
-    /// Takes in a record of a log other than a call.
+    /// Adds a record of a log other than a call.
     pub(crate) fn add(&mut self, line: &LogLine<'_>, record: &Record<'_>, generation: u32) {
         let number = Number { generation, seq: line.seq };
         match record {

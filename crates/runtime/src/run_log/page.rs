@@ -1,5 +1,5 @@
-//! What the journals of all runs write on: the batch that will be handed in next, and texts that many lines have in
-//! common.
+//! The page on which the journals of all runs write: the batch that will be handed in next, and
+//! texts that many lines have in common.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,13 +25,13 @@ impl Page {
         Page { batch, stamp, sites, calls: [0; CallKind::ALL.len()] }
     }
 
-    /// A call is written down. Its line costs a hundred times what it costs to count it here.
+    /// Counts a call that is written. Writing its line costs a hundred times as much.
     #[inline]
     pub(crate) fn called(&mut self, kind: CallKind) {
         self.calls[kind as usize] += 1;
     }
 
-    /// Adds what was counted to what all can see.
+    /// Adds the counts to the public counters.
     pub(crate) fn tell_calls(&mut self, meters: &CallMeters) {
         for (count, meter) in self.calls.iter_mut().zip(&meters.0) {
             if *count > 0 {
@@ -52,7 +52,7 @@ impl Page {
         self.line_and_sites(chain, clock, kind, tid).0
     }
 
-    /// The same, with what knows the lines of the program.
+    /// Begins the next line of a run, and also returns the lines of the program.
     #[inline]
     pub(crate) fn line_and_sites<'a>(
         &'a mut self,
@@ -96,7 +96,8 @@ impl Sites {
     }
 }
 
-/// Addresses are no secret and of the program's own making, so a multiplication spreads them well enough.
+/// The program itself makes the addresses, and they are not secret, so a multiplication spreads
+/// them well enough.
 #[derive(Default)]
 pub(crate) struct AddressHasher(u64);
 

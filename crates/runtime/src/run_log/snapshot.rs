@@ -1,4 +1,5 @@
-//! The tables of a run as the record `Snapshot` has them: JSON, and back. It knows no run and no log.
+//! The tables of a run in the record `Snapshot`: written as JSON, and read again. It knows no run
+//! and no log.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,7 +19,7 @@ use tiffany_records::value::Json;
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
     steps: u64,
-    /// As text, because not every reader of JSON keeps 64 bits.
+    /// As text, because some readers of JSON don't keep 64 bits.
     random: String,
     next_tid: u64,
     next_object: u64,
@@ -36,7 +37,7 @@ pub(crate) struct Snapshot {
     unobserved: Vec<TaskError>,
 }
 
-/// A task that waits.
+/// A waiting task.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Live {
     tid: u64,
@@ -57,7 +58,7 @@ pub(crate) struct Live {
     until: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     daemon: bool,
-    /// What there is of the step it waits for.
+    /// The state of the step that it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     step: Option<Attempts>,
 }
@@ -75,7 +76,7 @@ struct Attempts {
     checkpoint: Option<Box<RawValue>>,
 }
 
-/// A task that is over.
+/// A finished task.
 #[derive(Serialize, Deserialize)]
 struct Ended {
     tid: u64,
@@ -111,7 +112,7 @@ struct Promise {
     order: Option<u64>,
 }
 
-/// A value that can be written down.
+/// A value in the form of the log.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Plain {
@@ -125,7 +126,8 @@ enum Plain {
 }
 
 impl Snapshot {
-    /// The text of these tables, with what there is of the steps of the live tasks. The error names what cannot be written down.
+    /// The text of these tables, with the state of the steps of the live tasks. The error names
+    /// what cannot be saved.
     pub(crate) fn text(
         tables: Tables,
         steps: impl Fn(usize) -> Option<Begun>,
@@ -148,7 +150,7 @@ impl Snapshot {
         serde_json::to_string(&snapshot).map_err(|error| error.to_string())
     }
 
-    /// The tables that this is the text of.
+    /// The tables of this text.
     pub(crate) fn tables(&self) -> Option<Tables> {
         if !self.tasks.iter().any(|task| task.tid == 1) {
             return None;
@@ -169,7 +171,7 @@ impl Snapshot {
         })
     }
 
-    /// What there is of the steps that its tasks wait for.
+    /// The state of the steps that its tasks wait for.
     pub(crate) fn begun(&self) -> BTreeMap<Tid, Begun> {
         let begun = |task: &Live| Some((Tid(task.tid), task.step.as_ref()?.read()));
         self.tasks.iter().filter_map(begun).collect()

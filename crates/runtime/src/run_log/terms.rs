@@ -1,5 +1,5 @@
-//! What a run was started with besides its function and input: its namespace, its deadline, its tags and attributes.
-//! Most runs have none of it.
+//! The terms of a run, which are given beside its function and input: its namespace, its deadline,
+//! its tags and attributes. Most runs have none of them.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use tiffany_records::attributes::{json_of_tags, json_of_values};
 use tiffany_records::record::{Inline, RunStart, Text};
 use tiffany_records::request::moment;
 
-/// The terms of a run, as the first line of its generation has them.
+/// The terms of a run in the first line of its generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) namespace: Rc<str>,
@@ -19,7 +19,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// As a log has them.
+    /// Reads the terms from a log.
     pub(crate) fn read(start: &RunStart<'_>) -> Terms {
         let deadline = start.deadline.and_then(|text| Stamp::parse(&text.get()));
         Terms {
@@ -29,7 +29,7 @@ impl Terms {
         }
     }
 
-    /// Tells the kernel what it has to know of them.
+    /// Sets the terms in the configuration of the kernel.
     pub(crate) fn apply(&self, config: &mut RunConfig) {
         config.deadline = self.deadline.map(|at| Deadline { at, shown: moment(at).into() });
         config.attributes = self.attributes.clone();
@@ -51,7 +51,7 @@ impl Terms {
     }
 }
 
-/// The terms as a line has them.
+/// The terms in the form of a line.
 pub(crate) struct TermFields {
     deadline: Option<String>,
     tags: Option<String>,

@@ -1,5 +1,5 @@
-//! The questions that the runs of a runtime have open: listed, and decided once. That a decision is safe in the log before anybody is told is
-//! the business of who carries requests out.
+//! The open questions of the runs of a runtime: they are listed, and decided once. The caller makes
+//! sure that a decision is durable before it is reported.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,7 +14,7 @@ use tiffany_records::activity::Data;
 use tiffany_records::key::Key;
 use tiffany_records::request::{Approval, OpenApproval, Place, Ruling, no_such_approval, stamped};
 
-/// So many decisions are remembered for those who come too late.
+/// The number of decisions that are remembered, for answers that come too late.
 const REMEMBERED: usize = 1024;
 
 /// The questions of all runs that wait for a person.
@@ -28,13 +28,13 @@ pub(crate) struct Approvals {
 /// A question that a person has answered.
 pub(crate) struct Decided {
     pub(crate) approval: Approval,
-    /// What the call is answered that asks it.
+    /// The answer for the call that asks it.
     pub(crate) call: CallRef,
     pub(crate) value: Value,
 }
 
 impl Approvals {
-    /// A call of a run asks a person.
+    /// Opens a question that a call of a run asks a person.
     pub(crate) fn ask(&mut self, parts: &mut Parts<'_>, call: CallRef, asked: Asked) {
         if let Some(open) = open_approval(parts.runs, call, &asked) {
             let OpenApproval { id, choices, deadline, .. } = &open;
@@ -46,7 +46,7 @@ impl Approvals {
         self.open.insert((call.run, call.call), (call, asked));
     }
 
-    /// A question has its answer, or nobody waits for it any more.
+    /// Closes a question that has its answer, or whose answer no task waits for any more.
     pub(crate) fn close(&mut self, host: &Host, call: CallRef) {
         if let Some(asked) = self.withdraw(call) {
             let waited = host.clock.now().saturating_since(asked.since);
@@ -114,7 +114,7 @@ impl Approvals {
         let open = open.ok_or_else(|| no_such_approval(approval))?;
         let answer = ruling.decide(&open, parts.host.clock.now())?;
         let value = match open.run_id {
-            // Who writes it down says when.
+            // The record has the time.
             Some(_) => answer.value()?,
             None => stamped(&answer.value()?, answer.at),
         };

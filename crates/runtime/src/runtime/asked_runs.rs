@@ -29,7 +29,7 @@ struct RunningRun<'a> {
     run: Uuid,
 }
 
-/// A run that is not in memory. What it is told reaches it when it is resumed.
+/// A run that is not in memory. It gets messages and answers when it is resumed.
 struct PausedRun<'a> {
     runtime: &'a mut Runtime,
     run: Uuid,
@@ -119,7 +119,7 @@ impl AskedDormantRun for PausedRun<'_> {
         let now = self.runtime.host.clock.now();
         let durable = self.runtime.durable_mut();
         match durable.runs.get_mut(&self.run) {
-            // Of a log that is too long nothing is known that a change would have to fit.
+            // The end of a long log is not read, so it is not known whether a change fits.
             Some(Known::Paused(error, Some(dormant))) if dormant.is_bare() => Err(error.clone()),
             Some(Known::Paused(_, Some(dormant))) => Ok((dormant, &mut durable.page, now)),
             _ => unreachable!("a paused run was found, and stays one while it is asked"),
@@ -136,8 +136,7 @@ impl AskedDormantRun for PausedRun<'_> {
         if let Some(Known::Paused(error, Some(dormant))) = durable.runs.get_mut(&self.run) {
             dormant.hold(&mut durable.page, now, hold);
             *error = held(self.run, &hold.why());
-            let deadline = dormant.deadline().map(|deadline| (deadline, self.run));
-            durable.held_deadlines.extend(deadline);
+            durable.held_deadlines.note(self.run, dormant.deadline());
         }
         Ok(())
     }
@@ -296,7 +295,7 @@ impl Runtime {
         }))
     }
 
-    /// An answer that came too late is counted.
+    /// Counts an answer that came too late.
     fn ignored(&self) -> Settlement {
         self.host.inbox.meters.ignored.add(1);
         Settlement::Ignored

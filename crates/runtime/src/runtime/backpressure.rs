@@ -1,11 +1,12 @@
-//! What keeps runs from writing faster than the disk: while too many bytes wait for it, durable runs have no turns.
-//! Others do, and so has everything else that the loop does. Runs that are held have none either.
+//! Keeps runs from writing faster than the disk. While too many bytes wait for the disk, durable
+//! runs have no turns; ephemeral runs and the rest of the loop continue. Held runs have no turns
+//! either.
 
 use crate::runtime::durable::Durable;
 use crate::runtime::hosted_runs::Hosted;
 
 impl Durable {
-    /// Looks whether the disk is behind.
+    /// Checks whether the disk is behind.
     pub(crate) fn look_at_backlog(&mut self, limit: usize) {
         let (was_behind, bytes) = (self.is_behind, self.log.backlog());
         self.is_behind = bytes > limit;
@@ -17,14 +18,16 @@ impl Durable {
         }
     }
 
-    /// The log has done something. If it has caught up, these runs may have their turns.
+    /// Handles a notice of the log. If the disk has caught up, the runs that waited may have their
+    /// turns.
     pub(crate) fn take_held_back(&mut self, limit: usize) -> Option<Vec<usize>> {
         self.look_at_backlog(limit);
-        // As long as it is behind, there is more to come from it.
+        // While it is behind, more notices follow.
         (!self.is_behind).then(|| std::mem::take(&mut self.held_back))
     }
 
-    /// Whether a run has to wait with its turn: until the disk has caught up, or until the run is released.
+    /// Whether a run has to wait for its turn: until the disk has caught up, or until the run is
+    /// released.
     #[inline]
     pub(crate) fn holds_back(&mut self, hosted: &mut Hosted, place: usize) -> bool {
         if !self.is_behind && !self.has_held {
@@ -42,7 +45,7 @@ impl Durable {
         self.is_behind
     }
 
-    /// A run that is gone waits for no turn.
+    /// Forgets a run that is gone.
     pub(crate) fn forget_held_back(&mut self, place: usize) {
         self.held_back.retain(|other| *other != place);
     }
@@ -68,7 +71,7 @@ mod tests {
         Ok(count)
     }
 
-    /// A disk that takes 20 ms for each commit, as seen by who waits for it.
+    /// A disk that takes 20 ms for each commit, as a waiting task sees it.
     fn slow(name: &str) -> (std::path::PathBuf, Runtime) {
         let dir = std::env::temp_dir().join(format!("tiffany-{name}-{}", std::process::id()));
         let settings = Settings {

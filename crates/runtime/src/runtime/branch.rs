@@ -1,4 +1,5 @@
-//! What becomes of the effects of a fork while it goes on: its parent's answer, an attempt of its own where that is allowed, and otherwise nothing, until somebody allows it.
+//! The effects of a fork: each gets its parent's answer, or an attempt of its own if that is
+//! allowed, and otherwise waits until it is allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,35 +19,37 @@ use tiffany_log::{LogError, Payload};
 use tiffany_records::key::LogEnd;
 use tiffany_records::redact::shown;
 
-/// What there is to a run that is a fork.
+/// The state of a run that is a fork.
 pub(crate) struct Branch {
     point: ForkPoint,
     allowed: BTreeSet<String>,
-    /// The effects it has asked for, and what its parent was answered.
+    /// The effects it has asked for, and the answers that its parent got.
     calls: Calls,
     answers: Inheritance,
-    /// Whose answers can't be read. What it was allowed before does not count then: it may have been done.
+    /// Effects whose answers can't be read. Earlier permissions don't apply to them, because they
+    /// may have been carried out.
     unread: Option<Unread>,
-    /// Promises that are its parent's too.
+    /// Promises that it shares with its parent.
     promises: BTreeSet<Uuid>,
     /// Answers of the parent that are about to be given, in the order in which the parent had them.
     due: BTreeMap<(usize, usize), (CallRef, Result<Value, TaskError>)>,
-    /// The call that is being given one.
+    /// The call that is being answered with one.
     pub(crate) answering: Option<CallRef>,
-    /// What it needs and may not do.
+    /// The effects that it needs and is not allowed to carry out.
     refused: Vec<(CallRef, EffectWork)>,
     /// Where its parent's log ended when it was read; `None` if that isn't known.
     read_to: Option<LogEnd>,
-    /// Steps that wait until the parent's log is read once more, because the parent has gone on since.
+    /// Steps that wait until the parent's log is read again, because the parent has continued
+    /// since.
     unsure: Vec<(CallRef, EffectWork)>,
 }
 
 impl Branch {
-    /// Of the fork that has this log; `None` if it is none.
+    /// The state for the fork with this log; `None` if its run is not a fork.
     pub(crate) fn of(decoded: &DecodedLog, durable: &Durable) -> Option<Box<Branch>> {
         let point = decoded.forks.last()?.clone();
         let calls = effects(decoded);
-        // A parent that is running has gone further than its file; that is looked at when the fork needs it.
+        // A running parent is ahead of its file; that is read when the fork needs it.
         let read_to = end_of_finished(durable, point.parent);
         let (answers, unread) = inheritance(&point, &calls, durable);
         let allowed = match unread {
@@ -68,7 +71,7 @@ impl Branch {
         }))
     }
 
-    /// The run it is a fork of.
+    /// The run that it is a fork of.
     pub(crate) fn parent(&self) -> Uuid {
         self.point.parent
     }
@@ -78,7 +81,8 @@ impl Branch {
         self.point.at
     }
 
-    /// Whether a promise is its parent's too, and settled only by naming the fork.
+    /// Whether it shares a promise with its parent. Such a promise is settled only by naming the
+    /// fork.
     pub(crate) fn shares(&self, promise: Uuid) -> bool {
         self.promises.contains(&promise)
     }
@@ -87,7 +91,7 @@ impl Branch {
         self.allowed.contains(name) || self.allowed.contains(ALL)
     }
 
-    /// Why the fork does not continue, if it waits for nothing but to be allowed something.
+    /// Why the fork does not continue, if it waits only for a permission.
     pub(crate) fn refusal(&self, run: Uuid) -> Option<TaskError> {
         (!self.refused.is_empty() && self.due.is_empty()).then(|| self.error(run))
     }
@@ -117,7 +121,7 @@ fn inheritance(
 ) -> (Inheritance, Option<Unread>) {
     let read = |parent| match durable.runs.get(&parent) {
         Some(Known::Removed) => Err("it was removed".to_owned()),
-        // What is left of it may look whole.
+        // The rest of it may look whole.
         Some(Known::Paused(damage, None)) => Err(damage.message().to_owned()),
         _ => read_parent(durable, parent).map_err(|error| error.to_string()),
     };
@@ -140,7 +144,7 @@ fn read_parent(durable: &Durable, parent: Uuid) -> Result<Read, LogError> {
     Ok(Read { decoded, in_doubt })
 }
 
-/// Where the log of a run ends that has ended.
+/// The end of the log of a run that has ended.
 fn end_of_finished(durable: &Durable, run: Uuid) -> Option<LogEnd> {
     match durable.runs.get(&run) {
         Some(Known::Over(end, _)) => Some(*end),
@@ -149,7 +153,7 @@ fn end_of_finished(durable: &Durable, run: Uuid) -> Option<LogEnd> {
 }
 
 impl Runtime {
-    /// Where the log of a run ends by now, as far as that is known without reading it.
+    /// The present end of the log of a run, as far as it is known without reading the log.
     fn end_of_log(&self, run: Uuid) -> Option<LogEnd> {
         let durable = self.durable.as_ref()?;
         match durable.runs.get(&run)? {
@@ -162,7 +166,7 @@ impl Runtime {
         }
     }
 
-    /// An effect is asked for. It is given back if it is to be done.
+    /// Handles the call of an effect. Returns the effect if it is to be carried out.
     pub(crate) fn ask_parent(
         &mut self,
         place: usize,
@@ -211,7 +215,7 @@ impl Runtime {
         None
     }
 
-    /// Nobody waits for an effect any more.
+    /// Forgets an effect that no task waits for any more.
     pub(crate) fn leave_parent(&mut self, place: usize, call: CallRef) {
         let durable_state = self.runs[place].durable_state.as_mut();
         if let Some(branch) = durable_state.and_then(|durable_state| durable_state.branch.as_mut())
@@ -222,7 +226,7 @@ impl Runtime {
         }
     }
 
-    /// Gives a fork that has nothing else to do the next answer of its parent.
+    /// Answers a fork that has nothing else to do with the next answer of its parent.
     pub(crate) fn inherit(&mut self, place: usize) {
         self.ask_parent_again(place);
         while let Some(hosted) = self.runs.get_mut(place)
@@ -238,7 +242,8 @@ impl Runtime {
         }
     }
 
-    /// Allows effects of a fork that goes on, and begins what it waited for. Its parent may have answers now, too.
+    /// Allows effects of a fork in memory, and starts the ones that it waited for. Its parent may
+    /// have answers by now, too.
     pub(crate) fn allow_effects(
         &mut self,
         run: Uuid,
@@ -265,7 +270,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Reads the parent's log again for steps that wait for that.
+    /// Reads the parent's log again for the steps that wait for it.
     fn ask_parent_again(&mut self, place: usize) {
         let branch = self.runs.get_mut(place).and_then(|hosted| {
             hosted.durable_state.as_mut().and_then(|durable_state| durable_state.branch.as_mut())
@@ -286,7 +291,7 @@ impl Runtime {
         }
     }
 
-    /// A parent that goes on may have answers that it did not have when the fork was made.
+    /// A parent that is running may have answers that it did not have when the fork was made.
     fn look_at_parent_again(&mut self, place: usize) {
         self.hand_in();
         let parent = self.runs[place].durable_state.as_ref().and_then(|it| it.branch.as_ref());

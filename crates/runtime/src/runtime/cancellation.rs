@@ -1,5 +1,6 @@
-//! Cancelling runs from outside. The first cancel lets the tasks of a durable run clean up. The second one forces the end: no task has
-//! another turn, because a cleanup that never ends would keep its run alive for ever.
+//! Cancelling runs from outside. The first cancel lets the tasks of a durable run clean up. The
+//! second one forces the end: no task has another turn, because a cleanup that never ends would
+//! keep its run alive forever.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -22,11 +23,12 @@ use tiffany_records::errors::log_failed;
 use tiffany_records::key::LogEnd;
 use tiffany_records::request::Parent;
 
-/// What is told to a run that is not running happens at the end of its log: no turn is named.
+/// A cancel of a run that is not running is recorded at the end of its log, and names no turn.
 const AT_THE_END: u64 = 0;
 
 impl Hosted {
-    /// What the next cancel does. Whoever repeats a request before the cleanup had a turn asks for nothing else.
+    /// The effect of the next cancel. A request that is repeated before the cleanup had a turn
+    /// changes nothing.
     fn next_cancel(&self) -> Cancel {
         let cancelled_at = self
             .durable_state

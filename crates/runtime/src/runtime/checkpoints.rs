@@ -1,4 +1,4 @@
-//! Keeping what the work of a step wants to find again.
+//! Checkpoints of steps, for their next attempts.
 
 use tiffany_kernel::CallRef;
 
@@ -8,7 +8,7 @@ use crate::runtime::parts::Parts;
 use crate::runtime::steps::Effects;
 
 impl Effects {
-    /// The work of a step wants this to be kept.
+    /// Keeps a checkpoint of a step.
     pub(crate) fn keep_checkpoint(
         &mut self,
         parts: &mut Parts<'_>,

@@ -39,7 +39,7 @@ impl Durable {
         !self.after_commit.is_empty() || is_idle || self.page.batch.len() >= BATCH_BYTES
     }
 
-    /// Hands what was written to the log thread, and gives what may happen at once.
+    /// Hands the written lines to the log thread, and returns the actions that need not wait.
     fn hand_in(&mut self, host: &Host, backlog_limit: usize) -> Vec<AfterCommit> {
         if !self.page.batch.is_empty() {
             self.page.tell_calls(&host.inbox.meters.calls);
@@ -54,7 +54,7 @@ impl Durable {
         let is_end = after.iter().any(|after| matches!(after, AfterCommit::Over(_)));
         let is_safe = self.handed_in <= self.safe;
         if is_safe && !is_end {
-            // All that was ever written is safe.
+            // Everything that was written is durable.
             return after;
         }
         self.waiting.push_back((self.handed_in, host.clock.now(), after));
@@ -64,13 +64,14 @@ impl Durable {
         Vec::new()
     }
 
-    /// Takes what waited for this batch, and when it began to.
+    /// Takes the actions that waited for this batch, and when they began to wait.
     fn take_safe(&mut self, ticket: Ticket) -> Option<(Time, Vec<AfterCommit>)> {
         self.waiting.front().filter(|(waits, ..)| *waits <= ticket)?;
         self.waiting.pop_front().map(|(_, since, after)| (since, after))
     }
 
-    /// The log has failed: what waits will never be safe, and who asked must not wait for it.
+    /// Answers the callers that wait for lines, which will never be durable because the log has
+    /// failed.
     fn fail(&mut self, error: LogError) {
         let after = std::mem::take(&mut self.after_commit);
         let waiting = std::mem::take(&mut self.waiting);
@@ -174,7 +175,7 @@ impl Runtime {
             AfterCommit::Announce(..) => {}
             AfterCommit::Ending(id) => self.tell_ending(id),
             AfterCommit::Over(id) => self.end_durable(id),
-            // Who asked may have given up.
+            // The caller may have given up.
             AfterCommit::Answer(tell, answer) => tell.tell(answer),
             AfterCommit::Checkpoint(receipt) => receipt.accept(),
         }

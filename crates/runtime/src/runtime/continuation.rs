@@ -1,5 +1,5 @@
-//! A run that begins anew: its function is called again with another input, and its log begins a new generation, which
-//! takes the place of the one before. So a run that never ends has a log that does not grow.
+//! Runs that start again: the function is called with another input, and the log begins a new
+//! generation, which replaces the previous one. So the log of a run that never ends does not grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::runtime::durable_runs::{Ending, Known, word};
 use tiffany_records::value::Json;
 
 impl Runtime {
-    /// Begins a run anew.
+    /// Starts a run again with another input.
     pub(crate) fn continue_run(&mut self, place: usize, call: CallRef, input: &str) {
         let hosted = &self.runs[place];
         let Some(durable_state) = &hosted.durable_state else { return };
@@ -75,7 +75,7 @@ impl Runtime {
         else {
             return;
         };
-        // Who is over sends nothing again.
+        // A finished sender sends nothing again.
         durable_state.received.retain(|sender| durable.may_send(sender));
         let (before, beginning) = (&durable_state.journal.chain, &durable_state.beginning);
         let continued =

@@ -12,7 +12,7 @@ use tiffany_records::errors::{log_failed, no_such_run, run_removed};
 use tiffany_records::request::Answer;
 
 impl Durable {
-    /// Removes a run that is damaged, whether it is over or not, although these forks of it need it.
+    /// Removes a damaged run, finished or not, although these forks need it.
     pub(crate) fn remove_damaged(
         &mut self,
         run: Uuid,

@@ -1,92 +1,108 @@
-//! Deadlines of runs: what happens to a run whose deadline has passed. The kernel fails a run that is in memory; a held
-//! one gets turns again so that it can end, whether it is in memory or not. A run that is paused for another reason fails
-//! when it can be resumed.
+//! Deadlines of durable runs. The kernel fails a run that is in memory. A held run is released, so that it can end,
+//! whether it is in memory or not. A run that is paused for another reason fails when it can be resumed. Nothing here
+//! resumes a run.
+
+use std::collections::BTreeSet;
 
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
 use crate::run_log::dormant_run::DormantRun;
-use crate::runtime::Runtime;
+use crate::run_log::terms::Terms;
 use crate::runtime::durable::Durable;
 use crate::runtime::durable_runs::Known;
-use tiffany_log::{LogError, RunReader};
+use crate::runtime::hosted_runs::Hosted;
+use crate::runtime::parts::Parts;
+use tiffany_log::{Chain, LogError, RunReader};
+use tiffany_records::errors::log_failed;
 use tiffany_records::record::Record;
 
-/// Who releases a held run at its deadline, as its log says.
-const RELEASED_BY: &str = "deadline";
+/// The name in the log of what releases a held run at its deadline.
+pub(crate) const RELEASED_BY: &str = "deadline";
 
-impl Runtime {
-    /// Sees to a run in memory whose timers have fired.
-    pub(crate) fn after_timers(&mut self, place: usize) {
-        let hosted = &mut self.runs[place];
-        let Some(durable_state) = &mut hosted.durable_state else { return };
-        if !hosted.run.is_past_deadline() || durable_state.is_cancelled() {
-            return;
+/// The deadlines of held runs that are not in memory.
+#[derive(Default)]
+pub(crate) struct HeldDeadlines(BTreeSet<(Time, Uuid)>);
+
+impl HeldDeadlines {
+    /// Notes the deadline of a run, if it has one.
+    pub(crate) fn note(&mut self, run: Uuid, deadline: Option<Time>) {
+        self.0.extend(deadline.map(|deadline| (deadline, run)));
+    }
+
+    /// When the next deadline passes.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.0.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Takes the first deadline that has passed.
+    fn take_passed(&mut self, now: Time) -> Option<(Time, Uuid)> {
+        let first = self.0.first().copied().filter(|(deadline, _)| *deadline <= now)?;
+        self.0.remove(&first);
+        Some(first)
+    }
+}
+
+/// What is to be done about a run in memory whose deadline has passed.
+pub(crate) enum PastDeadline {
+    /// It has turns, and fails in the next one.
+    Running,
+    /// It is released.
+    Held,
+    /// It is released, and continues from its log. Its steps are forgotten.
+    Interrupted,
+}
+
+impl Hosted {
+    /// Notes that the deadline of a durable run has passed. `None`: it has not, or that was noted before.
+    pub(crate) fn pass_deadline(&mut self) -> Option<PastDeadline> {
+        let durable_state = self.durable_state.as_mut()?;
+        if !self.run.is_past_deadline() || durable_state.is_cancelled() {
+            return None;
         }
-        durable_state.holding.cancelled_at = Some(hosted.run.steps());
-        let (is_held, is_broken) =
-            (durable_state.holding.error.is_some(), durable_state.is_broken());
-        self.make_room(place);
-        if is_held {
-            let (id, clock) = (self.runs[place].run.id(), self.host.clock.now());
-            let hosted = &mut self.runs[place];
-            if let (true, Some(durable_state), Some(durable)) =
-                (is_broken, &mut hosted.durable_state, &mut self.durable)
-            {
-                // Recorded before it is replayed, so that no limit stops the replay.
-                let (page, run) = (&mut durable.page, &mut hosted.run);
-                durable_state.journal.lines_now(page, run, clock).past_deadline();
-                self.forget_steps(id);
-            }
-            // It has no steps under way that it would wait for.
-            if let Err(error) = self.release_live(place, (RELEASED_BY, None)) {
-                tracing::warn!(target: "tiffany", "a held run is past its deadline: {error}");
-            }
-        }
+        durable_state.holding.cancelled_at = Some(self.run.steps());
+        Some(match (durable_state.is_held(), durable_state.is_broken()) {
+            (false, _) => PastDeadline::Running,
+            (true, false) => PastDeadline::Held,
+            (true, true) => PastDeadline::Interrupted,
+        })
     }
+}
 
-    /// Notes the deadline of a run that is held and not in memory.
-    pub(crate) fn note_held_deadline(&mut self, uuid: Uuid, deadline: Option<Time>) {
-        let deadline = deadline.map(|deadline| (deadline, uuid));
-        self.durable_mut().held_deadlines.extend(deadline);
-    }
-
-    /// When the next deadline of such a run passes.
-    pub(crate) fn next_held_deadline(&self) -> Option<Time> {
-        self.durable.as_ref()?.held_deadlines.first().map(|(deadline, _)| *deadline)
-    }
-
-    /// Resumes held runs whose deadlines have passed: they fail at once.
-    #[cold]
-    pub(crate) fn resume_past_deadline(&mut self) {
-        let clock = self.host.clock.now();
-        while let Some(durable) = &mut self.durable
-            && let Some((deadline, uuid)) = durable.held_deadlines.first().copied()
-            && deadline <= clock
+impl Parts<'_> {
+    /// Records that the deadline of a run in memory has passed.
+    pub(crate) fn record_past_deadline(&mut self, place: usize) {
+        let (now, hosted) = (self.host.clock.now(), &mut self.runs[place]);
+        if let (Some(durable_state), Some(durable)) = (&mut hosted.durable_state, &mut self.durable)
         {
-            durable.held_deadlines.remove(&(deadline, uuid));
-            let Some(Known::Paused(error, Some(dormant))) = durable.runs.get_mut(&uuid) else {
-                continue;
-            };
-            // It was released or ended meanwhile, and perhaps resumed.
-            if error.kind() != ErrorKind::RunHeld || dormant.deadline() != Some(deadline) {
-                continue;
-            }
-            dormant.past_deadline(&mut durable.page, clock);
-            dormant.release(&mut durable.page, clock, (RELEASED_BY, None));
-            let chain = dormant.chain().clone();
-            self.bring_back_from_log(uuid, chain);
+            let (page, run) = (&mut durable.page, &mut hosted.run);
+            durable_state.journal.lines_now(page, run, now).past_deadline();
         }
     }
 }
 
 impl Durable {
-    /// A run that is held, of whose log only the beginning is read.
-    pub(crate) fn bare_dormant(
-        &self,
-        chain: tiffany_log::Chain,
-    ) -> Result<Box<DormantRun>, TaskError> {
+    /// Releases the next held run whose deadline has passed and that is not in memory. Returns the run, and where its
+    /// log ends.
+    pub(crate) fn release_past_deadline(&mut self, now: Time) -> Option<(Uuid, Chain)> {
+        while let Some((deadline, uuid)) = self.held_deadlines.take_passed(now) {
+            let Some(Known::Paused(error, Some(dormant))) = self.runs.get_mut(&uuid) else {
+                continue;
+            };
+            // It was released or has ended in the meantime, and perhaps was resumed.
+            if error.kind() != ErrorKind::RunHeld || dormant.deadline() != Some(deadline) {
+                continue;
+            }
+            dormant.past_deadline(&mut self.page, now);
+            dormant.release(&mut self.page, now, (RELEASED_BY, None));
+            return Some((uuid, dormant.chain().clone()));
+        }
+        None
+    }
+
+    /// A run that is held, with only the beginning of its log read.
+    pub(crate) fn bare_dormant(&self, chain: Chain) -> Result<Box<DormantRun>, TaskError> {
         let deadline = self.read_deadline(chain.run());
-        let deadline = deadline.map_err(tiffany_records::errors::log_failed)?;
+        let deadline = deadline.map_err(log_failed)?;
         Ok(DormantRun::bare(chain).with_deadline(deadline))
     }
 
@@ -94,6 +110,6 @@ impl Durable {
         let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;
         let Some(first) = reader.next() else { return Ok(None) };
         let Record::RunStart(start) = Record::read(&first?) else { return Ok(None) };
-        Ok(crate::run_log::terms::Terms::read(&start).deadline)
+        Ok(Terms::read(&start).deadline)
     }
 }

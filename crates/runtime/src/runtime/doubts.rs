@@ -1,4 +1,4 @@
-//! Steps that must not be done twice and were cut off: whether they happened is for a person to say.
+//! Steps that must not be carried out twice and were cut off. A person says whether they happened.
 
 use tiffany_kernel::{CallRef, TaskError, Value};
 
@@ -11,16 +11,16 @@ use tiffany_records::request::{Decision, Doubt};
 
 /// The effect of a person's decision.
 pub(crate) enum Ruled {
-    /// No such step waits for one.
+    /// No step in doubt has this key.
     Unknown,
     /// The step is tried again.
     Again,
-    /// Its task is to be told this.
+    /// Its task gets this answer.
     Answered(CallRef, Result<Value, TaskError>),
 }
 
 impl Effects {
-    /// A step that was cut off waits for a person, if it is one that does.
+    /// Lets a step that was cut off wait for a person, if it is one that does.
     pub(crate) fn hold_in_doubt(&mut self, parts: &mut Parts<'_>, call: CallRef) -> bool {
         let Some(step) = self.steps.get(&call) else { return false };
         let (holds, queue) = (step.work.holds_in_doubt, step.queue);
@@ -50,7 +50,7 @@ impl Effects {
         })
     }
 
-    /// A person has decided.
+    /// Carries out the decision of a person.
     pub(crate) fn decide(
         &mut self,
         parts: &mut Parts<'_>,
@@ -76,7 +76,8 @@ impl Effects {
         }
     }
 
-    /// The process ends in good order: attempts that have not begun never will, and the log says so where that matters.
+    /// Records, at an orderly end of the process, that attempts which have not begun never will,
+    /// for the steps to which that matters.
     pub(crate) fn take_back(&mut self, parts: &mut Parts<'_>) {
         for (call, step) in self.steps.iter().filter(|(_, step)| step.state.is_out()) {
             let with_nobody = matches!(step.state, State::Uncommitted);

@@ -1,4 +1,4 @@
-//! Runs a run again without its effects, as far as its log goes or further.
+//! Replays a run without its effects, to the end of its log or further.
 
 use crate::activity::hub::Hub;
 use crate::calls::context;
@@ -23,7 +23,7 @@ use tiffany_log::Chain;
 use tiffany_records::redact::Redactions;
 use tiffany_records::value::Json;
 
-/// Runs a run again against its log.
+/// Replays a run against its log.
 pub(crate) fn dry_run(
     room: &mut Runtime,
     chain: &Chain,
@@ -55,7 +55,7 @@ pub(crate) fn dry_run(
         }
         false => None,
     };
-    // As the log would have it, which it is compared with.
+    // In the form of the log, with which it is compared.
     let rules = room.settings.redactions.as_deref();
     let mut dry_run = sum_up(&mut room.runs[place], rules);
     let language = room.settings.registry.language.as_deref();
@@ -64,7 +64,7 @@ pub(crate) fn dry_run(
     Ok(dry_run)
 }
 
-/// Lets a run go on where its log ends, without doing anything for it.
+/// Lets a run continue at the end of its log, without executing anything for it.
 fn look_ahead(
     hosted: &mut Hosted,
     hub: &Hub,

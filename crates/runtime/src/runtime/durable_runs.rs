@@ -1,4 +1,5 @@
-//! Durable runs as the program sees them: started under an id, waited for, and known when they are over.
+//! Durable runs for the program: started under an id, waited for, and remembered when they are
+//! finished.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use tiffany_kernel::{
     Uuid, Value,
 };
 
+use crate::host::tell::TellOutcome;
 use crate::program::language::Wanted;
 use crate::run_log::dormant_run::DormantRun;
 use crate::run_log::earlier::{Continued, Earlier};
@@ -35,11 +37,12 @@ use tiffany_records::value::{Json, decode, encode, hash_of};
 /// What a runtime knows of a durable run.
 pub(crate) enum Known {
     Live(RunId),
-    /// Where its log ends, and what came of it if that was lately: its file may not have all of it yet.
+    /// The end of its log, and the outcome of a run that finished recently, whose file may not have
+    /// all of it yet.
     Over(LogEnd, Option<Box<Ended>>),
-    /// Nothing is left of it but its identity.
+    /// Only its identity is left.
     Removed,
-    /// It cannot go on with this program, or not at all if its log cannot be read.
+    /// It cannot continue with this program, or not at all because its log cannot be read.
     Paused(TaskError, Option<Box<DormantRun>>),
 }
 
@@ -56,18 +59,18 @@ pub(crate) struct Ended {
 pub(crate) enum Ending {
     #[default]
     No,
-    /// It is on its way to the log.
+    /// It is written, and not durable yet.
     Written,
-    /// It is safe there, and whoever asks is told.
+    /// It is durable, and is reported.
     Told(Box<Result<Arc<str>, RunError>>),
 }
 
-/// What a run was started with, as far as it has to be known again.
+/// The beginning of a run, as far as it must be recognized.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Beginning {
     pub(crate) id: Rc<str>,
     pub(crate) function: Rc<str>,
-    /// The same for all texts of one input.
+    /// The hash of the input, which is equal for all texts of one value.
     pub(crate) input: BlobHash,
 }
 
@@ -76,7 +79,7 @@ impl Beginning {
         Beginning { id: id.into(), function, input: hash_of(input) }
     }
 
-    /// As a log has it: a later generation knows what the first was started with.
+    /// The beginning in a log. A later generation has the input of the first.
     pub(crate) fn read(begun: &decoded_log::Beginning, function: Rc<str>) -> Beginning {
         let first = begun.continued.as_ref().and_then(Continued::input);
         let input = first.unwrap_or_else(|| hash_of(&begun.input));
@@ -84,7 +87,7 @@ impl Beginning {
     }
 }
 
-/// How many runs that are over are known without a look at their files.
+/// The number of finished runs that are known without reading their files.
 const LATELY: usize = 1024;
 
 /// A durable run, and the type of its value.
@@ -98,7 +101,7 @@ impl<T> DurableRun<T> {
         DurableRun { uuid, value: PhantomData }
     }
 
-    /// The run's identity, by which its log is called.
+    /// The run's identity, which is the name of its log.
     pub fn uuid(&self) -> Uuid {
         self.uuid
     }
@@ -285,7 +288,7 @@ impl Runtime {
         Err(RunError::Failed(TaskError::new(ErrorKind::OtherRun, message)))
     }
 
-    /// A value as the log has it.
+    /// A value in the form of the log.
     fn as_written<'a>(&self, json: &'a str) -> Cow<'a, str> {
         match &self.settings.redactions {
             Some(rules) => rules.json(json),
@@ -293,7 +296,7 @@ impl Runtime {
         }
     }
 
-    /// An error if something is to be called by a name that the rules take something out of: it could not be found again.
+    /// An error if the rules would redact a part of this name, so that it could not be found again.
     pub(crate) fn refuse_secret(&self, what: &str, name: &str) -> Result<(), TaskError> {
         self.settings.redactions.as_ref().map_or(Ok(()), |rules| rules.refuse_name(what, name))
     }
@@ -310,7 +313,7 @@ impl Runtime {
         decode(&self.outcome_of(uuid)?).map_err(RunError::Failed)
     }
 
-    /// The value of a run that is over or ending, as JSON.
+    /// The value of a finished or ending run, as JSON.
     pub(crate) fn outcome_of(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
         if let Some(told) = self.view().told(uuid) {
             return told.clone();
@@ -323,6 +326,42 @@ impl Runtime {
             _ => {
                 let why = self.live(uuid).err().or_else(|| self.view().refusal(uuid));
                 Err(RunError::Failed(why.unwrap_or_else(no_log_here)))
+            }
+        }
+    }
+
+    /// Answers with the outcome of a run now if it is known, and otherwise when it is.
+    pub(crate) fn await_outcome(&mut self, run: Uuid, tell: TellOutcome) {
+        if !self.is_live(run) {
+            return tell(self.outcome_of(run));
+        }
+        let is_fork = self.view().is_fork(run);
+        let Some(durable) = &mut self.durable else { return };
+        durable.runs.waiters.add(run, is_fork, tell);
+        if let Some(error) = &durable.failed {
+            durable.runs.waiters.fail(error);
+        }
+    }
+
+    /// Answers the threads that wait for outcomes which have become known. The loop calls this in
+    /// every round.
+    #[inline]
+    pub(crate) fn tell_outcomes(&mut self) {
+        if self.durable.as_ref().is_some_and(|durable| !durable.runs.waiters.is_empty()) {
+            self.tell_known_outcomes();
+        }
+    }
+
+    fn tell_known_outcomes(&mut self) {
+        let Some(durable) = &mut self.durable else { return };
+        if let Some(error) = &durable.failed {
+            return durable.runs.waiters.fail(error);
+        }
+        let mut due = durable.runs.waiters.take_due();
+        due.retain(|run| !self.is_live(*run));
+        for run in due {
+            for tell in self.durable_mut().runs.waiters.take(run) {
+                tell(self.outcome_of(run));
             }
         }
     }
@@ -348,7 +387,7 @@ impl Runtime {
         self.note_over((uuid, stand), (started, parent), ended);
     }
 
-    /// Keeps in mind what came of a run.
+    /// Remembers the outcome of a run.
     pub(crate) fn note_over(
         &mut self,
         (uuid, stand): (Uuid, LogEnd),
@@ -368,7 +407,7 @@ impl Runtime {
         }
     }
 
-    /// The outcome of a run is fixed and safe, and tasks of it are left.
+    /// Reports the outcome of a run that has tasks left. The outcome is final and durable.
     pub(crate) fn tell_ending(&mut self, id: RunId) {
         let Some(hosted) = self.runs.of_mut(id) else { return };
         let (Some(durable_state), Some(outcome)) =
@@ -400,13 +439,13 @@ impl Runtime {
         is_known.then_some(DurableRun { uuid, value: PhantomData })
     }
 
-    /// All tasks of a run that is known here and not over.
+    /// All tasks of an unfinished run.
     pub(crate) fn tasks_of(&self, uuid: Uuid) -> Vec<TaskInfo> {
         let id = self.live(uuid).ok();
         id.and_then(|id| self.run_of(id)).map_or(Vec::new(), |run| run.tasks())
     }
 
-    /// Promises of durable runs that wait for somebody, each after its run.
+    /// The open promises of durable runs, each with its run.
     pub(crate) fn open_promises(&self) -> Vec<(Uuid, Uuid)> {
         let open = self.host.inbox.promises().open().collect::<Vec<_>>().into_iter();
         open.filter_map(|(promise, run)| {
@@ -423,16 +462,14 @@ impl Runtime {
         durable.runs.take_settled().filter(|_| !durable.has_forks)
     }
 
-    /// Whether a run is known here and its outcome is not: it is neither over, nor ending, nor paused.
+    /// Whether a run is known here and its outcome is not: it is not finished, ending or paused.
     pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
-        let known = self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid));
-        let goes_on = matches!(known, Some(Known::Live(_))) && self.view().told(uuid).is_none();
-        goes_on && self.view().refusal(uuid).is_none()
+        self.view().is_live(uuid)
     }
 }
 
 impl DurableState {
-    /// The outcome, if it may be told while tasks are left.
+    /// The outcome, if it may be reported while tasks are left.
     pub(crate) fn told(&self) -> Option<&Result<Arc<str>, RunError>> {
         match &self.ending {
             Ending::Told(outcome) => Some(outcome),
@@ -441,7 +478,7 @@ impl DurableState {
     }
 }
 
-/// The value of a root, as the log has it.
+/// The value of a root, in the form of the log.
 fn json_of(value: Value) -> Arc<str> {
     match value.borrow::<Json>() {
         Some(json) => Arc::clone(&json.0),
@@ -449,7 +486,7 @@ fn json_of(value: Value) -> Arc<str> {
     }
 }
 
-/// What the log calls it.
+/// The word for it in the log.
 pub(crate) fn word(recording: Recording) -> &'static str {
     match recording {
         Recording::Outward => "outward",

@@ -1,5 +1,6 @@
-//! What clients see of runs after the log has failed. Memory is ahead of the log then: a change that was refused may be
-//! there, and what was acknowledged alone may be told. So the files are asked, on a thread of its own.
+//! The runs that clients see after the log has failed. Memory is ahead of the log then: it may have
+//! a change that was refused, and only acknowledged changes may be reported. So the answers come
+//! from the files, read on a separate thread.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,11 +13,12 @@ use crate::runtime::run_list::no_thread;
 use tiffany_log::Disk;
 use tiffany_records::request::Request;
 
-/// The thread that looks at the files. It ends with this.
+/// The thread that reads the files. It ends when this is dropped.
 pub(crate) struct FailedLog(Sender<(Request, Tell)>);
 
 impl Durable {
-    /// Answers by the files if the log has failed and this is about what the log has. Otherwise both are given back.
+    /// Answers from the files if the log has failed and the request is about the log. Otherwise
+    /// both arguments are returned.
     pub(crate) fn ask_failed_log(
         &mut self,
         request: Request,
@@ -40,7 +42,7 @@ impl Durable {
             }
         }
         if let Some(FailedLog(asks)) = &self.failed_log {
-            // If the thread is gone, dropping the request tells the client so.
+            // If the thread is gone, dropping the request informs the client.
             drop(asks.send((request, tell)));
         }
         None
@@ -58,7 +60,7 @@ impl FailedLog {
 }
 
 fn answer(disk: &Arc<dyn Disk>, root: &std::path::Path, asked: &Receiver<(Request, Tell)>) {
-    // Nothing is written any more, so one look is enough; if it fails, the next one may not.
+    // Nothing is written any more, so the files are read once; a read that fails is repeated.
     let mut log = None;
     for (request, tell) in asked {
         let looked = match log.take() {

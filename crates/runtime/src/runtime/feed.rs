@@ -1,5 +1,6 @@
-//! The loop's side of the activity log: how much each run is to tell, and what it told on its way to the hub. Events are handed over once for a round, and if somebody
-//! reads just then, with the next one: the loop waits for no reader while a task could run.
+//! The loop's side of the live events: at which level each run reports, and events on their way to
+//! the hub. Events are handed over once per round. If a reader holds the lock, they are handed over
+//! with the next round, because the loop waits for no reader while a task could run.
 
 use std::borrow::Cow;
 
@@ -15,36 +16,36 @@ use tiffany_records::RunError;
 use tiffany_records::activity::{Data, TaskId};
 use tiffany_records::redact::Redactions;
 
-/// So many events may wait for a reader to be out of the way.
+/// The number of events that may wait for a reader to release the lock.
 const MAX_WAITING_EVENTS: usize = 4096;
 
-/// What was told and is not in the hub yet.
+/// Events that are not in the hub yet.
 #[derive(Default)]
 pub(crate) struct Feed {
     batches: Vec<Batch>,
     waiting: usize,
     /// Lists that were emptied, to be filled again.
     spare: Vec<Vec<Event>>,
-    /// What the hub wanted when that was last looked at.
+    /// The levels that the hub wanted when they were last read.
     heeded: u64,
-    /// What runs tell at least. If that is everything, it is kept here for the test kit.
+    /// The lowest level of all runs. If that is everything, events are kept here for the test kit.
     wanted: Events,
     pub(crate) kept: Vec<Event>,
-    /// Runs are tried out, and nobody is told.
+    /// Whether runs are only tried out, so that nothing is published.
     pub(crate) is_muted: bool,
 }
 
 /// Events of one run.
 struct Batch {
     task_id: TaskId,
-    /// When they are told; ghosts happened when they say.
+    /// When they are published. Ghosts have times of their own.
     ts: Option<Time>,
     events: Vec<Event>,
     /// Events from which secrets have been removed; `events` is empty then.
     cleaned: Vec<Item>,
 }
 
-/// What comes to the hub of what the kernel told.
+/// Events of the kernel in the form of the hub.
 enum Item {
     Turn(TurnDraft),
     Notable(Clean),
@@ -68,7 +69,7 @@ impl Feed {
         self.batches.push(Batch { task_id, ts, events, cleaned });
     }
 
-    /// What a run does again, as a ghost.
+    /// The events of a replay, as ghosts.
     pub(crate) fn add_ghosts(&mut self, hub: &Hub, task_id: TaskId, run: &mut Run) {
         if self.is_muted || !hub.is_awake() {
             return drop(run.take_events());
@@ -78,7 +79,7 @@ impl Feed {
         self.hand_over(hub, self.waiting > MAX_WAITING_EVENTS);
     }
 
-    /// Hands over what there is. If somebody reads just then, it waits for that only if it must.
+    /// Hands the events over. Waits for a reader only if it must.
     pub(crate) fn hand_over(&mut self, hub: &Hub, must: bool) {
         if self.batches.is_empty() {
             return;
@@ -114,7 +115,7 @@ fn put(state: &mut State, settings: &Settings, task_id: TaskId, item: Item) {
     }
 }
 
-/// What one thing that the kernel told is for the hub; `None`: nothing.
+/// The event for the hub of one event of the kernel, if there is one.
 #[inline]
 fn item(ts: Option<Time>, event: Event, rules: Option<&Redactions>) -> Option<Item> {
     let ghost = ts.is_none();
@@ -133,7 +134,7 @@ fn item(ts: Option<Time>, event: Event, rules: Option<&Redactions>) -> Option<It
     Some(Item::Turn(TurnDraft { ts, tid, stage, reason, ghost }))
 }
 
-/// What is told of what the kernel told; `None`: nothing.
+/// The data of an event of the kernel, if it has any.
 fn notable(kind: EventKind) -> Option<(Stage, Cow<'static, str>, Data)> {
     Some(match kind {
         EventKind::Spawned { parent, name, at } => {
@@ -166,7 +167,7 @@ impl Feed {
         Feed { wanted, ..Feed::default() }
     }
 
-    /// Looks whether somebody wants other events than before.
+    /// Checks whether readers want other events than before.
     #[inline]
     pub(crate) fn heed_watchers(&mut self, host: &Host, runs: &mut HostedRuns) {
         if host.hub.changes() != self.heeded {
@@ -180,7 +181,7 @@ impl Feed {
         runs.iter_mut().for_each(|hosted| self.heed_for(host, hosted));
     }
 
-    /// Lets a run tell what is wanted of it.
+    /// Sets the level at which a run reports.
     pub(crate) fn heed_for(&self, host: &Host, hosted: &mut Hosted) {
         let id = hosted.run.id();
         let wanted = self.wanted.max(host.tracer.wants(id));
@@ -195,7 +196,7 @@ impl Feed {
         }
     }
 
-    /// Tells what a run left in its outbox.
+    /// Publishes the events that a run left in its outbox.
     pub(crate) fn tell_events(&mut self, host: &Host, hosted: &mut Hosted) {
         if !hosted.run.has_events() {
             return;
@@ -211,11 +212,11 @@ impl Feed {
             events.clear();
         }
         self.add(&host.hub, hosted.task_id(), Some(host.clock.now()), events);
-        // What a step shows comes after what was shown before it began.
+        // The output of a step comes after the events before it began.
         self.hand_over(&host.hub, hosted.run.has_orders());
     }
 
-    /// Tells something of a run or of a task of it.
+    /// Publishes an event of a run or of a task.
     pub(crate) fn tell(
         &mut self,
         host: &Host,
@@ -229,7 +230,7 @@ impl Feed {
         }
     }
 
-    /// Tells something that happened then, because the run that it happened to is brought back.
+    /// Publishes an earlier event of a run that is being resumed.
     pub(crate) fn tell_ghost(
         &mut self,
         host: &Host,
@@ -250,7 +251,7 @@ impl Feed {
         }
     }
 
-    /// A run is over, and what came of it is safe.
+    /// Publishes the end of a run whose outcome is durable.
     pub(crate) fn run_ends(&mut self, host: &Host, task_id: TaskId, error: Option<&RunError>) {
         let (stage, message, data) = match error {
             None => (Stage::Completed, String::new(), Data::None),

@@ -14,7 +14,7 @@ use crate::run_log::replay::decoded_log::DecodedLog;
 use crate::runtime::durable::Durable;
 use crate::runtime::durable_runs::Known;
 
-/// A fork that is on its way to the log, and may be resumed.
+/// A fork that is written and not durable yet. It may be resumed.
 pub(crate) struct Forked {
     pub(crate) id: String,
     pub(crate) chain: Chain,
@@ -23,7 +23,7 @@ pub(crate) struct Forked {
 }
 
 impl Forked {
-    /// Its log. Its file isn't there before the log is safe.
+    /// Its log. Its file doesn't exist before the log is durable.
     pub(crate) fn read(&self, durable: &Durable) -> Result<DecodedLog, LogError> {
         let (disk, root) = (&*durable.disk, &*durable.root);
         Source { disk, root, run: self.chain.run() }.script_of(&self.lines, &self.blobs)
@@ -41,7 +41,7 @@ impl Durable {
         }
     }
 
-    /// Copies a run up to a record. What was written of it before has been handed in.
+    /// Copies a run up to a record. The lines before were handed in.
     pub(crate) fn copy_fork(
         &mut self,
         (parent, at): (Uuid, u64),

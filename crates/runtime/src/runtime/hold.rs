@@ -1,6 +1,6 @@
-//! Holding runs. A person holds a run, or a limit does; then it gets no turns until a person releases it. Steps that
-//! are under way come to their end and are recorded. After a restart a held run is not replayed, so one that takes too
-//! much can't take down the next process as well.
+//! Holding runs. A person or a limit holds a run, and it gets no turns until a person releases it.
+//! Steps that are running finish and are recorded. After a restart a held run is not replayed, so
+//! that a run which uses too much cannot end the next process as well.
 
 use crate::run_log::hold::Hold;
 use crate::run_log::hold::HoldState;
@@ -11,6 +11,7 @@ use crate::program::run_limits::{Overrun, RunLimits, Usage};
 use crate::run_log::cancel::Cancel;
 use crate::run_log::dormant_run::DormantRun;
 use crate::runtime::Runtime;
+use crate::runtime::deadlines::{PastDeadline, RELEASED_BY};
 use crate::runtime::durable::{Durable, DurableState};
 use crate::runtime::durable_runs::Known;
 use crate::runtime::hosted_runs::Hosted;
@@ -24,7 +25,7 @@ use tiffany_records::errors::log_failed;
 use tiffany_records::record::Record;
 use tiffany_records::value::Json;
 
-/// The error for whoever wants a run to continue whose code was interrupted while steps of it are under way.
+/// The error for the release of a run whose code was interrupted while its steps are running.
 fn still_busy(run: Uuid, steps: &[String]) -> TaskError {
     let steps = steps.join(", ");
     let why = format!(
@@ -33,7 +34,7 @@ fn still_busy(run: Uuid, steps: &[String]) -> TaskError {
     held(run, &why)
 }
 
-/// The least memory of a task beyond what is counted.
+/// The memory of a task that is not counted, at least.
 const TASK_OVERHEAD: usize = 512;
 /// The memory of fewer tasks and messages is not estimated.
 const MIN_ESTIMATED: usize = 1_000;
@@ -56,7 +57,7 @@ impl Runtime {
     pub(crate) fn overrun(&mut self, place: usize, limits: &RunLimits) -> Option<Overrun> {
         let durable_state = self.runs[place].durable_state.as_ref()?;
         let holding = &durable_state.holding;
-        // One that was cancelled has to come back to clean up, however much it uses.
+        // A cancelled run must be resumed to clean up, however much it uses.
         let comes_back_to_end = holding.cancelled_at.is_some() && durable_state.replay.is_some();
         if holding.error.is_some() || comes_back_to_end || durable_state.is_over {
             return None;
@@ -120,8 +121,8 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// A task was interrupted in the middle of its turn: what its run did since its last record never happened, and it
-    /// continues from its log once it is released.
+    /// Holds a run whose task was interrupted in the middle of its turn. Everything since the last
+    /// record is void, and the run continues from its log once it is released.
     pub(crate) fn hold_broken(&mut self, place: usize, hold: &Hold) {
         let hosted = &mut self.runs[place];
         drop((hosted.run.take_records(), hosted.run.take_orders()));
@@ -131,7 +132,7 @@ impl Runtime {
         self.hold_live(place, hold);
     }
 
-    /// A task was interrupted because it kept its turn for too long.
+    /// Holds the run of a task that was interrupted because it kept its turn for too long.
     #[cold]
     pub(crate) fn interrupted(&mut self, place: usize) {
         let hosted = &mut self.runs[place];
@@ -140,7 +141,7 @@ impl Runtime {
         let id = hosted.run.id();
         let (meant, hold) = self.interrupted_turn();
         self.hold_broken(place, &hold);
-        // The turn that was meant ended just before: this run has done nothing wrong.
+        // The turn to be interrupted had just ended, and this run has done nothing wrong.
         let why = "the turn that was interrupted had just ended";
         if meant != Some(id)
             && let Some(uuid) = self.runs.durable_state(id).map(DurableState::uuid)
@@ -157,7 +158,7 @@ impl Runtime {
         (stuck.map(|stuck| stuck.run), Hold::Turn { tid, secs })
     }
 
-    /// Limits how long tasks may keep their turns, if that is asked for.
+    /// Limits how long tasks may keep their turns, if a limit is set.
     pub(crate) fn limit_turns(&mut self) {
         let limit = self.settings.run_limits.and_then(|limits| limits.turn);
         let (Some(limit), Some(watched)) = (limit, &self.watched) else { return };
@@ -189,7 +190,7 @@ impl Runtime {
             let hold = Hold::Turn { tid: turn.tid, secs: turn.secs };
             self.hold_at_start(uuid, entry.chain(uuid), &hold);
             if self.durable_mut().log.catch_up().is_err() {
-                // Then it is said again next time.
+                // It is then held again at the next start.
                 return;
             }
         }
@@ -264,7 +265,7 @@ impl Runtime {
         if durable_state.is_broken() && !busy.is_empty() {
             return Err(still_busy(uuid, &busy));
         }
-        // What the run does next happens now, and not when it was held.
+        // The run's next calls have the present time, not that of the hold.
         let (page, run) = (&mut durable.page, &mut hosted.run);
         durable_state.journal.lines_now(page, run, clock).released(by, why);
         durable_state.holding.error = None;
@@ -284,7 +285,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Replays a run whose code was interrupted. What is known of its steps is in its log.
+    /// Replays a run whose code was interrupted. The state of its steps is in its log.
     fn bring_back_broken(&mut self, place: usize) {
         let id = self.runs[place].run.id();
         let Some(durable_state) = &self.runs[place].durable_state else { return };
@@ -304,8 +305,8 @@ impl Runtime {
         self.bring_back(uuid, chain, &|durable| durable.read_whole(&whole));
     }
 
-    /// Cancels a run in memory that is held, which releases it; or ends it, if it was cancelled before. `false`: it is to be
-    /// cancelled like one that isn't held.
+    /// Cancels a held run in memory, which releases it, or ends it if it was cancelled before.
+    /// `false`: it is to be cancelled like a run that isn't held.
     pub(crate) fn cancel_held(&mut self, place: usize) -> Result<bool, TaskError> {
         let clock = self.host.clock.now();
         let id = self.runs[place].run.id();
@@ -318,7 +319,7 @@ impl Runtime {
             return self.force_end_of_log(uuid, chain).map(|()| true);
         }
         if is_broken {
-            // As with any cancel, the run does not wait for its steps: what they give comes too late.
+            // As with any cancel, the run does not wait for its steps: their results come too late.
             self.forget_steps(id);
             let Hosted { run, durable_state, .. } = &mut self.runs[place];
             let (Some(durable_state), Some(durable)) = (durable_state, &mut self.durable) else {
@@ -332,7 +333,8 @@ impl Runtime {
         Ok(is_broken)
     }
 
-    /// Whether a run that was left unfinished is to be held instead of being replayed, by its log or by a limit.
+    /// Whether the log of an unfinished run or a limit holds it, so that it is not replayed. Holds
+    /// it if so.
     pub(crate) fn holds_at_start(&mut self, uuid: Uuid, chain: &Chain) -> bool {
         if chain.bytes() <= SHORT_LOG {
             return false;
@@ -345,7 +347,8 @@ impl Runtime {
             return false;
         }
         let Ok(state) = self.durable_mut().read_holds(uuid) else { return false };
-        // What its log has beyond its beginning is not read; if that can't be, this is told when it is.
+        // Only the beginning of its log is read; if that fails, the error is reported when the run
+        // is resumed.
         let bare = |durable: &mut Durable| durable.bare_dormant(chain.clone()).ok();
         if let Some(why) = &state.held {
             let Some(bare) = bare(self.durable_mut()) else { return false };
@@ -368,11 +371,42 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// Leaves a run that is held where it is.
+    /// Keeps a held run that is not in memory.
     pub(crate) fn keep_held(&mut self, uuid: Uuid, dormant: Box<DormantRun>, error: TaskError) {
         self.tell_held(uuid, &error);
-        self.note_held_deadline(uuid, dormant.deadline());
-        self.durable_mut().runs.insert(uuid, Known::Paused(error, Some(dormant)));
+        let durable = self.durable_mut();
+        durable.held_deadlines.note(uuid, dormant.deadline());
+        durable.runs.insert(uuid, Known::Paused(error, Some(dormant)));
+    }
+
+    /// Gives a run in memory room to end if its deadline has passed, and releases it if it is held.
+    pub(crate) fn heed_deadline(&mut self, place: usize) {
+        let Some(past) = self.runs[place].pass_deadline() else { return };
+        self.make_room(place);
+        match past {
+            PastDeadline::Running => return,
+            PastDeadline::Held => {}
+            PastDeadline::Interrupted => {
+                // Recorded before it is replayed, so that no limit stops the replay.
+                self.steps().1.record_past_deadline(place);
+                self.forget_steps(self.runs[place].run.id());
+            }
+        }
+        // The release of an interrupted run would have to wait for its steps; there are none left.
+        if let Err(error) = self.release_live(place, (RELEASED_BY, None)) {
+            tracing::warn!(target: "tiffany", "a held run is past its deadline: {error}");
+        }
+    }
+
+    /// Resumes held runs that are not in memory and whose deadlines have passed: they fail at once.
+    #[cold]
+    pub(crate) fn resume_past_deadline(&mut self) {
+        let now = self.host.clock.now();
+        while let Some(durable) = &mut self.durable
+            && let Some((uuid, chain)) = durable.release_past_deadline(now)
+        {
+            self.bring_back_from_log(uuid, chain);
+        }
     }
 }
 
@@ -400,7 +434,7 @@ impl Hosted {
 }
 
 impl Durable {
-    /// Where the log of a run ends that is not in memory and was cancelled.
+    /// The end of the log of a run that is not in memory and was cancelled.
     pub(crate) fn cancelled_dormant(&self, uuid: Uuid) -> Result<Option<Chain>, TaskError> {
         let Some(Known::Paused(_, Some(dormant))) = self.runs.get(&uuid) else { return Ok(None) };
         let is_cancelled = match dormant.is_bare() {
@@ -416,7 +450,7 @@ impl Durable {
         file.and_then(|file| file.contains(b"\"type\":\"RunHeld\"")).unwrap_or(true)
     }
 
-    /// Whether a log says that its run is held. Nothing of the log is kept in memory.
+    /// Reads from a log whether its run is held. Nothing of the log is kept in memory.
     fn read_holds(&self, uuid: Uuid) -> Result<HoldState, LogError> {
         let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;
         let mut state = HoldState::default();
@@ -433,7 +467,7 @@ impl StuckTask {
         self.running_for.as_secs()
     }
 
-    /// As the next process is told it.
+    /// The note for the next process.
     fn marked(&self) -> Option<LongTurn> {
         Some(LongTurn { run: self.uuid?, tid: self.tid.0, secs: self.secs() })
     }

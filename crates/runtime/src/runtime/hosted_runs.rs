@@ -16,22 +16,22 @@ pub(crate) struct Hosted {
     pub(crate) run: Run,
     /// The durable side, if the run is durable.
     pub(crate) durable_state: Option<Box<DurableState>>,
-    /// Its clock when it came here.
+    /// Its clock when it was added.
     since: Time,
     /// It has its turn, or is in the line for it.
     in_line: bool,
-    /// Its deadline, as the list has it.
+    /// Its deadline in the list of deadlines.
     armed: Option<Time>,
 }
 
 impl Hosted {
-    /// It has had its turn, or has left the line without one.
+    /// Notes that it has had its turn, or has left the line without one.
     #[inline]
     pub(crate) fn leave_turn(&mut self) {
         self.in_line = false;
     }
 
-    /// What those who watch call it.
+    /// The identity of the run in live events.
     pub(crate) fn task_id(&self) -> TaskId {
         match &self.durable_state {
             Some(durable_state) => durable_state.uuid().into(),
@@ -39,7 +39,7 @@ impl Hosted {
         }
     }
 
-    /// Its function, which ephemeral runs have none of, and when it was started.
+    /// Its function (ephemeral runs have none), and when it was started.
     pub(crate) fn beginning(&self) -> (Rc<str>, Time) {
         match &self.durable_state {
             Some(durable_state) => durable_state.began(),
@@ -48,19 +48,21 @@ impl Hosted {
     }
 }
 
-/// All runs of a runtime. A run keeps its place for as long as it is there, and another generation of it takes the same.
+/// All runs of a runtime. A run keeps its place while it exists, and its next generation takes the
+/// same place.
 #[derive(Default)]
 pub(crate) struct HostedRuns {
-    /// Each in a box, so that the list does not move them when it grows, nor keep room for as many again.
+    /// Each is in a box, so that a growing list does not move them, nor reserve room for as many
+    /// again.
     all: Slab<Box<Hosted>>,
     places: BTreeMap<RunId, usize>,
     /// Runs with ready tasks, in the order of their turns. The next one has a place of its own, because
     /// nearly always there is just one run.
     next: Option<usize>,
     turns: VecDeque<usize>,
-    /// When each run with timers wants to be looked at.
+    /// When the next timer of each run is due.
     deadlines: BTreeSet<(Time, usize)>,
-    /// Runs that have stopped moving since they were last looked at for a deadlock.
+    /// Runs that have stalled since they were last checked for a deadlock.
     stalled: BTreeSet<RunId>,
 }
 
@@ -81,18 +83,18 @@ impl IndexMut<usize> for HostedRuns {
 }
 
 impl HostedRuns {
-    /// Where a run is.
+    /// The place of a run.
     #[inline]
     pub(crate) fn place(&self, id: RunId) -> Option<usize> {
         self.places.get(&id).copied()
     }
 
-    /// Where a run is that is known to be here.
+    /// The place of a run that is known to be here.
     pub(crate) fn place_of_live(&self, id: RunId) -> usize {
         self.places[&id]
     }
 
-    /// Where a run is, if it is durable.
+    /// The place of a run, if it is durable.
     #[inline]
     pub(crate) fn durable_place(&self, id: RunId) -> Option<usize> {
         let place = self.place(id)?;
@@ -103,7 +105,7 @@ impl HostedRuns {
         self.places.contains_key(&id)
     }
 
-    /// The run of this number.
+    /// The run with this number.
     pub(crate) fn of(&self, id: RunId) -> Option<&Hosted> {
         self.place(id).map(|place| &*self.all[place])
     }
@@ -138,7 +140,7 @@ impl HostedRuns {
         self.places.keys().copied()
     }
 
-    /// Takes in a run.
+    /// Adds a run.
     pub(crate) fn insert(&mut self, run: Run, durable_state: Option<Box<DurableState>>) -> usize {
         let (id, since) = (run.id(), run.clock());
         let hosted = Hosted { run, durable_state, since, in_line: false, armed: None };
@@ -147,7 +149,7 @@ impl HostedRuns {
         place
     }
 
-    /// Puts a run at the place of another, which is gone.
+    /// Puts a run at the place of another one, which is gone.
     pub(crate) fn replace(&mut self, place: usize, run: Run) {
         self.places.remove(&self.all[place].run.id());
         self.places.insert(run.id(), place);
@@ -259,18 +261,18 @@ impl HostedRuns {
         Some((deadline, place))
     }
 
-    /// A run has stopped moving.
+    /// Notes that a run has stalled.
     #[inline]
     pub(crate) fn stall(&mut self, id: RunId) {
         self.stalled.insert(id);
     }
 
-    /// Runs that have stopped moving since this was last asked.
+    /// Returns the runs that have stalled since the last call.
     pub(crate) fn take_stalled(&mut self) -> BTreeSet<RunId> {
         std::mem::take(&mut self.stalled)
     }
 
-    /// A run is gone, and cannot be deadlocked.
+    /// Forgets a run that is gone, and so cannot be deadlocked.
     pub(crate) fn forget_stalled(&mut self, id: RunId) {
         self.stalled.remove(&id);
     }

@@ -1,5 +1,5 @@
-//! All durable runs that a runtime knows. Finished and removed runs may be a million, so the others are found without
-//! looking at those, and states are counted as they change.
+//! All durable runs that a runtime knows. There may be a million finished and removed ones, so the
+//! others are found without visiting those, and states are counted as they change.
 
 use std::collections::btree_map::Range;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,16 +18,17 @@ pub(crate) struct KnownRuns {
     /// Live and paused runs.
     unfinished: BTreeSet<Uuid>,
     states: RunStates,
-    /// Runs whose outcome may have become known since somebody asked, if somebody has.
+    /// Runs whose outcome may have become known since the last call of `take_settled`, if it was
+    /// called.
     settled: Option<Vec<Uuid>>,
     pub(crate) waiters: OutcomeWaiters,
 }
 
-/// As many are noted for someone who no longer asks.
+/// The number of runs that are noted for a caller that no longer asks.
 const MAX_SETTLED: usize = 100_000;
 
 impl KnownRuns {
-    /// Takes in a run, or its new state.
+    /// Adds a run, or its new state.
     pub(crate) fn insert(&mut self, run: Uuid, known: Known) {
         match known {
             Known::Live(_) | Known::Paused(..) => drop(self.unfinished.insert(run)),
@@ -46,7 +47,7 @@ impl KnownRuns {
         self.all.get(run)
     }
 
-    /// The outcome of a run may be known from now on.
+    /// Notes that the outcome of a run may be known from now on.
     pub(crate) fn may_have_settled(&mut self, run: Uuid) {
         self.waiters.may_have_settled(run);
         match &mut self.settled {
@@ -55,12 +56,13 @@ impl KnownRuns {
         }
     }
 
-    /// The runs whose outcome may have become known since this was asked before; `None` if that is not known.
+    /// Returns the runs whose outcome may have become known since the last call; `None` if that is
+    /// not known.
     pub(crate) fn take_settled(&mut self) -> Option<Vec<Uuid>> {
         self.settled.replace(Vec::new())
     }
 
-    /// To change what is inside a state. A new state is inserted.
+    /// For changes inside a state. A new state is inserted.
     pub(crate) fn get_mut(&mut self, run: &Uuid) -> Option<&mut Known> {
         self.all.get_mut(run)
     }
@@ -94,7 +96,7 @@ impl KnownRuns {
         })
     }
 
-    /// Does something with them until it gives an answer.
+    /// Calls a function with each dormant run until it returns an answer.
     pub(crate) fn find_dormant<R>(
         &mut self,
         mut act: impl FnMut(Uuid, &mut DormantRun) -> Option<R>,
@@ -111,7 +113,7 @@ impl KnownRuns {
     }
 }
 
-/// Where runs like this one are counted.
+/// The counter of runs in this state.
 fn count_of<'a>(states: &'a mut RunStates, known: &Known) -> &'a mut usize {
     match known {
         Known::Live(_) => &mut states.live,

@@ -1,4 +1,5 @@
-//! How a loop stands: what only it can tell, counted when somebody asks.
+//! The state of a loop for the metrics: figures that only the loop has, computed when they are
+//! read.
 
 use tiffany_kernel::Census;
 
@@ -8,7 +9,7 @@ use crate::runtime::durable::Durable;
 use crate::runtime::run_list::RunsView;
 
 impl RunsView<'_> {
-    /// How the loop stands, for those who read the metrics.
+    /// The state of the loop, for the metrics.
     pub(crate) fn standing(self) -> Standing {
         let mut census = Census::default();
         self.runs.iter().for_each(|hosted| hosted.run.count(&mut census));

@@ -1,11 +1,12 @@
 //! How much of the process's memory each run has taken. The process is measured and not its values, so whatever a run
 //! keeps is included: variables, stores, channels, results. It knows no limit.
 //!
-//! Measuring costs a system call, so it isn't done for every round. Only when the process has grown by [`STEP`], the
-//! rounds that follow are measured one by one until the process has grown by another [`SAMPLE`], and the whole growth is
-//! charged to the runs in proportion to what their rounds added. While it grows that fast, measuring goes on. What grows
-//! between rounds (steps on other threads, clients of a daemon) is charged to nobody, and a run is never charged with much
-//! more than it was seen to add.
+//! Measuring costs a system call, so it isn't done for every round. Only when the process has grown
+//! by [`STEP`], the rounds that follow are measured one by one until the process has grown by
+//! another [`SAMPLE`], and the whole growth is charged to the runs in proportion to what their
+//! rounds added. While the process grows that fast, measuring continues. Growth between rounds
+//! (steps on other threads, clients of a daemon) is charged to no run, and a run is never charged
+//! with much more than its rounds added.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,17 +15,17 @@ use std::time::{Duration, Instant};
 
 use tiffany_kernel::RunId;
 
-/// How often the process is looked at, at most.
+/// The shortest time between two measurements.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Growth that makes it worth finding out whose it is.
+/// The growth after which rounds are measured one by one.
 const STEP: u64 = 16 << 20;
-/// Growth that says whose it is.
+/// The growth after which the measured rounds are charged.
 const SAMPLE: u64 = 2 << 20;
-/// How much more than what it was seen to add a run is charged with, at most.
+/// How much more than its rounds added a run is charged with, at most.
 const MAX_RATIO: u64 = 32;
 /// A sample of at most this many rounds is followed by another one.
 const SHORT_SAMPLE_ROUNDS: u32 = 64;
-/// As many rounds are measured in one sample at most.
+/// The maximum number of rounds in one sample.
 const MAX_ROUNDS: u32 = 10_000;
 
 /// Measures the process, and charges runs.
@@ -32,7 +33,7 @@ pub(crate) struct MemoryGauge {
     statm: File,
     page_bytes: u64,
     next_look: Instant,
-    /// What the process took at first, and when runs were last charged.
+    /// The memory of the process at first, and when runs were last charged.
     first: u64,
     settled: u64,
     sample: Option<Sample>,
@@ -54,7 +55,7 @@ impl Sample {
 }
 
 impl MemoryGauge {
-    /// `None`: the system doesn't say what a process takes.
+    /// `None`: the system doesn't report the memory of a process.
     pub(crate) fn new() -> Option<MemoryGauge> {
         let statm = File::open("/proc/self/statm").ok()?;
         let page_bytes = rustix::param::page_size() as u64;
@@ -70,7 +71,8 @@ impl MemoryGauge {
         })
     }
 
-    /// Looks at the process between rounds, now and then. Answers whether the next rounds are to be measured.
+    /// Measures the process between rounds, now and then. Returns whether the next rounds are to be
+    /// measured.
     pub(crate) fn look(&mut self) -> bool {
         if self.is_due()
             && let Some(now) = self.measure()
@@ -82,7 +84,7 @@ impl MemoryGauge {
         self.sample.is_some()
     }
 
-    /// A round that is to be measured begins.
+    /// Notes the start of a round that is measured.
     pub(crate) fn round_begins(&mut self) {
         let now = resident(&self.statm, self.page_bytes);
         if let (Some(sample), Some(now)) = (&mut self.sample, now) {
@@ -90,7 +92,7 @@ impl MemoryGauge {
         }
     }
 
-    /// It has ended. Answers whether the next one is to be measured, too.
+    /// Notes the end of a measured round. Returns whether the next one is to be measured, too.
     pub(crate) fn round_ended(&mut self, run: RunId) -> bool {
         let (Some(now), Some(sample)) = (resident(&self.statm, self.page_bytes), &mut self.sample)
         else {
@@ -112,14 +114,15 @@ impl MemoryGauge {
         self.sample.is_some()
     }
 
-    /// A run is about to be replayed, while no other one has a turn. What was added before is not its own.
+    /// Notes that a run is about to be replayed, while no other one has a turn. Earlier growth is
+    /// not charged to it.
     pub(crate) fn replay_begins(&mut self) {
         if let Some(now) = self.measure() {
             self.settled = now;
         }
     }
 
-    /// Looks at the process while a run is replayed: all that was added is its own.
+    /// Measures the process while a run is replayed: all growth is charged to it.
     pub(crate) fn look_alone(&mut self, run: RunId) {
         if self.is_due()
             && let Some(now) = self.measure()
@@ -130,13 +133,13 @@ impl MemoryGauge {
         }
     }
 
-    /// What a run has taken.
+    /// The memory that is charged to a run.
     #[inline]
     pub(crate) fn charged(&self, run: RunId) -> u64 {
         if self.charges.is_empty() { 0 } else { self.charges.get(&run).copied().unwrap_or(0) }
     }
 
-    /// A run has left.
+    /// Forgets a run.
     pub(crate) fn forget(&mut self, run: RunId) {
         self.charges.remove(&run);
     }
@@ -150,7 +153,7 @@ impl MemoryGauge {
         is_due
     }
 
-    /// What the process takes now. If that is less than it was, all runs have taken less in proportion.
+    /// Measures the process. If it has shrunk, the charges of all runs shrink in proportion.
     fn measure(&mut self) -> Option<u64> {
         let now = resident(&self.statm, self.page_bytes)?;
         if now < self.settled {
@@ -163,7 +166,7 @@ impl MemoryGauge {
         Some(now)
     }
 
-    /// Charges what the process has grown since that was last done.
+    /// Charges the growth of the process since the last charge.
     fn settle(&mut self, now: u64) {
         let Some(Sample { began, grown, .. }) = self.sample.take() else { return };
         let by_rounds: u64 = grown.values().sum();
@@ -196,7 +199,7 @@ fn resident(statm: &File, page_bytes: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Memory that is really there.
+    /// Memory that is in use.
     fn taken(bytes: usize) -> Vec<u8> {
         vec![1; bytes]
     }
@@ -221,7 +224,7 @@ mod tests {
         }
         assert!(gauge.charged(greedy) > 48 << 20, "{}", gauge.charged(greedy));
         assert!(gauge.charged(idle) < 8 << 20, "{}", gauge.charged(idle));
-        // What is given back is charged no longer.
+        // Memory that was returned is not charged any more.
         drop(kept);
         look(&mut gauge);
         assert!(gauge.charged(greedy) < 20 << 20, "{}", gauge.charged(greedy));

@@ -330,7 +330,7 @@ impl Runtime {
     /// When the next timer is due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let runs = self.runs.next_deadline();
-        let held = self.next_held_deadline();
+        let held = self.durable.as_ref().and_then(|durable| durable.held_deadlines.next());
         runs.into_iter().chain(self.effects.next_deadline()).chain(held).min()
     }
 
@@ -407,7 +407,7 @@ impl Runtime {
         if self.runs.next_deadline().is_some() {
             self.fire_timers();
         }
-        if self.next_held_deadline().is_some() {
+        if self.durable.as_ref().is_some_and(|durable| durable.held_deadlines.next().is_some()) {
             self.resume_past_deadline();
         }
         if self.effects.next_deadline().is_some() {
@@ -705,7 +705,7 @@ impl Runtime {
         while let Some((deadline, place)) = self.runs.fire_timer(now) {
             let late = now.saturating_since(deadline);
             self.host.inbox.meters.timer_late.0.observe_time(late);
-            self.after_timers(place);
+            self.heed_deadline(place);
         }
     }
 
@@ -716,7 +716,7 @@ impl Runtime {
         let (now, hosted) = (self.host.clock.now(), &mut self.runs[place]);
         let Some(durable) = &mut self.durable else { return };
         if hosted.tell(&mut durable.page, now, completion) {
-            // A run that goes on writes more, which shares a sync with this.
+            // A run that continues writes more, which shares a sync with this.
             if !hosted.run.is_ready() {
                 self.empty_outbox(place);
             }

@@ -36,7 +36,7 @@ impl Runtime {
             return;
         }
         if durable_state.is_broken() {
-            // It continues from its log only, and what it would do now never happened.
+            // It continues from its log, and its present actions are void.
             drop((hosted.run.take_records(), hosted.run.take_orders()));
             return self.hand_in_if_due();
         }
@@ -103,10 +103,10 @@ impl Runtime {
         }
     }
 
-    /// Does what the kernel asked for.
+    /// Executes an order of the kernel.
     pub(crate) fn execute(&mut self, id: RunId, order: Order) {
         match order {
-            // There is nothing to wait for without a log.
+            // Without a log there is no commit to wait for.
             Order::Commit(call) => self.complete(id, Completion::Call(call, Ok(Value::Unit))),
             Order::Watch(call, fd, interest) => {
                 self.host.reactor.borrow_mut().watch(call, fd, interest, &mut self.ready);
@@ -148,7 +148,7 @@ impl Runtime {
         }
     }
 
-    /// Delivers what runs have sent while they were resumed.
+    /// Delivers the messages that runs sent while they were resumed.
     pub(crate) fn open_post(&mut self) {
         for (call, sending) in self.post.open() {
             self.send_message(call, sending);

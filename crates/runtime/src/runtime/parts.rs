@@ -1,6 +1,6 @@
-//! What the loop lends a subsystem for one call: everything that the subsystem may use besides its own
-//! state. A subsystem gives no turns and completes no calls: it returns the answer, and the loop passes
-//! it to the task.
+//! The parts of the loop that it lends a subsystem for one call: everything that the subsystem may
+//! use besides its own state. A subsystem gives no turns and completes no calls: it returns the
+//! answer, and the loop passes it to the task.
 
 use tiffany_kernel::{CallRef, Stage, Tid};
 
@@ -20,7 +20,8 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Writes to the log of the run that makes a call, in the name of the task that does. `false`: the run isn't durable.
+    /// Writes to the log of the run that makes a call, in the name of its task. `false`: the run
+    /// isn't durable.
     pub(crate) fn write(
         &mut self,
         call: CallRef,
@@ -37,7 +38,7 @@ impl Parts<'_> {
         true
     }
 
-    /// Tells those who watch something of a run, or of a task of it.
+    /// Publishes an event of a run, or of one of its tasks.
     pub(crate) fn tell(
         &mut self,
         of: (TaskId, Option<Tid>),

@@ -1,5 +1,6 @@
-//! Messages from one durable run to another of the same runtime, exactly once. A message carries the sender's key; who
-//! has it already ignores it. It stands in the log behind the call that sends it, in the same batch or a later one, so it is never there without that call.
+//! Messages from one durable run to another of the same runtime, exactly once. A message carries
+//! the sender's key, and a run ignores a key that it has. In the log a message follows the call
+//! that sends it, in the same batch or a later one, so it never exists without that call.
 
 use crate::calls::send::Sending;
 use std::collections::VecDeque;
@@ -15,11 +16,11 @@ use tiffany_records::errors::{no_such_run, run_over, run_removed};
 use tiffany_records::key::Key;
 use tiffany_records::redact::Redactions;
 
-/// Messages that can't be delivered yet, and what may be delivered.
+/// Messages that can't be delivered yet, and the limits for messages.
 pub(crate) struct Post {
-    /// Messages that wait until all runs are resumed: their receivers may not be there yet.
+    /// Messages that wait until all runs are resumed, because their receivers may not exist yet.
     closed: Option<Vec<(CallRef, Sending)>>,
-    /// Those whose receivers have too many unread messages, in order.
+    /// Messages whose receivers have too many unread ones, in order.
     parked: Vec<(CallRef, Sending)>,
     limits: Option<RunLimits>,
     redactions: Option<Arc<Redactions>>,
@@ -41,7 +42,7 @@ impl Post {
         self.closed.take().unwrap_or_default()
     }
 
-    /// Takes out what waits for this receiver.
+    /// Takes the messages that wait for this receiver.
     pub(crate) fn take_parked(&mut self, to: Uuid) -> VecDeque<(CallRef, Sending)> {
         if self.parked.is_empty() {
             return VecDeque::new();
@@ -49,7 +50,7 @@ impl Post {
         self.parked.extract_if(.., |(_, sending)| sending.to == to).collect()
     }
 
-    /// Lets these wait, behind those that do already.
+    /// Lets these messages wait, behind those that do already.
     pub(crate) fn park(&mut self, messages: VecDeque<(CallRef, Sending)>) {
         self.parked.extend(messages);
     }
@@ -59,8 +60,8 @@ impl Post {
         self.parked.iter().any(|(_, parked)| parked.to == to)
     }
 
-    /// Delivers a message: its call is answered when the log has it, and what was there before. An error is the answer now.
-    /// `None`: it waits.
+    /// Delivers a message. Its call is answered when the message and the lines before it are
+    /// durable; an error is answered at once. `None`: the message waits.
     pub(crate) fn send(
         &mut self,
         parts: &mut Parts<'_>,
@@ -123,7 +124,8 @@ impl Post {
                 parts.runs.line_up(place);
                 Ok(())
             }
-            // What it has received is not known, so nothing may be written twice: it waits for the release.
+            // The messages that it has received are not known, and none may be written twice, so
+            // this one waits for the release.
             Some(Known::Paused(error, Some(dormant))) if dormant.is_bare() => {
                 Err(TaskError::new(ErrorKind::InboxFull, error.message()))
             }
@@ -133,7 +135,8 @@ impl Post {
                 dormant.deliver(&mut durable.page, (now, key), limits, message)
             }
             Some(Known::Paused(error, None)) => Err(error.clone()),
-            // It may have been sent before this process was started, and the other run have ended since.
+            // It may have been sent before this process was started, and the other run may have
+            // ended since.
             Some(Known::Over(..)) => match durable.read_over(to, |_| false) {
                 Ok(decoded) if decoded.received.has(key) => Ok(()),
                 _ => Err(run_over(to)),

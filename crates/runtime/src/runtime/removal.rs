@@ -1,5 +1,5 @@
-//! What a runtime does about runs that are over: they are removed, or compacted to their beginning and their end, as records of the log like
-//! everything else. Which runs, and when, others decide (`retention/`); here it is only seen to that nothing is lost that is
+//! Removal of finished runs, and compaction to their beginning and end, as records of the log.
+//! `retention/` decides which runs and when; this module makes sure that nothing is lost that is
 //! needed.
 
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use tiffany_records::request::Answer;
 use tiffany_records::retention::{NeededRuns, Remains, parent_of};
 
 impl Durable {
-    /// Whether a run may send a message again that it has sent: not if it is over.
+    /// Whether a run may send a message again: a finished one does not.
     pub(crate) fn may_send(&self, sender: Uuid) -> bool {
         matches!(self.runs.get(&sender), Some(Known::Live(_) | Known::Paused(..)))
     }
 
-    /// Where a run stands that is over and that nobody needs.
+    /// The end of the log of a finished run that no fork needs.
     fn at_rest(&self, run: Uuid, needed: &NeededRuns) -> Result<LogEnd, TaskError> {
         let stand = match self.runs.get(&run) {
             Some(Known::Over(stand, _)) => *stand,
-            // Its log cannot be read, and says that.
+            // Its log cannot be read; the error says so.
             Some(Known::Paused(error, None)) => return Err(error.clone()),
             Some(Known::Live(_) | Known::Paused(..)) => return Err(not_over(run)),
             Some(Known::Removed) => return Err(run_removed(run)),
@@ -36,7 +36,7 @@ impl Durable {
         Ok(stand)
     }
 
-    /// Removes runs that are over. Their identities stay known.
+    /// Removes finished runs. Their identities stay known.
     pub(crate) fn remove_runs(
         &mut self,
         runs: &[Uuid],
@@ -54,7 +54,7 @@ impl Durable {
         each
     }
 
-    /// Writes runs anew that are over: only this is left of them.
+    /// Replaces the logs of finished runs by what remains of them.
     pub(crate) fn compact_runs(
         &mut self,
         all: &[Remains],
@@ -78,7 +78,8 @@ impl Durable {
         all.iter().map(&mut compact).collect()
     }
 
-    /// Begins to remove blobs that nobody names, or tells how that stands. What was handed in before belongs to it.
+    /// Begins to remove blobs that no run names, or returns the state of that. Lines that were
+    /// handed in before count.
     pub(crate) fn collection(&mut self, number: Option<u64>) -> Result<Answer, TaskError> {
         let number = match number {
             Some(number) => number,

@@ -1,5 +1,6 @@
-//! What is asked of a runtime from outside its tasks: by the program that drives it, by other threads, and by
-//! other processes through the socket. Each is answered when the log has what the answer depends on.
+//! Requests to a runtime from outside its tasks: from the program that drives it, from other
+//! threads, and from other processes through the socket. Each is answered when the lines that the
+//! answer depends on are durable.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -22,7 +23,7 @@ use tiffany_records::RunError;
 use tiffany_records::errors::{log_failed, no_such_run};
 use tiffany_records::json::compact;
 use tiffany_records::key::run_id;
-use tiffany_records::request::{Answer, Fork, Request, RunQuery, not_encodable};
+use tiffany_records::request::{Answer, Fork, Request, RunQuery, StartOptions, not_encodable};
 use tiffany_records::value::plain::accept;
 
 impl Runtime {
@@ -106,7 +107,7 @@ impl Runtime {
     pub(crate) fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         let request = request.accepted(|value| match &self.settings.registry.language {
             Some(language) => language.check(value.get()).map(|()| value),
-            // Nobody here knows any codec, so nothing in it is a tag.
+            // No codec is known here, so nothing in it is a tag.
             None => accept(&value),
         })?;
         self.carry_out_accepted(request)
@@ -114,18 +115,7 @@ impl Runtime {
 
     /// Carries out a request whose values are in the form of the log.
     pub(crate) fn carry_out_accepted(&mut self, request: Request) -> Result<Answer, TaskError> {
-        match &self.durable {
-            // A run answers from its memory, which is ahead of a log that has failed.
-            Some(Durable { failed: Some(error), .. })
-                if !request.only_looks() || matches!(request, Request::Question { .. }) =>
-            {
-                return Err(log_failed(error.clone()));
-            }
-            None if needs_log(&request) => return Err(no_log_here()),
-            _ => {}
-        }
-        let mut names = asked_run::names_in(&request).into_iter();
-        names.try_for_each(|(what, name)| self.refuse_secret(what, name))?;
+        self.check_request(&request)?;
         let request = match asked_run::carry_out(self, request) {
             ControlFlow::Break(answer) => return answer,
             ControlFlow::Continue(request) => request,
@@ -142,16 +132,7 @@ impl Runtime {
             }
             Request::Recorded { run } => self.view().recorded(run),
             Request::Submit { function, id, input, options } => {
-                let is_new = !self.knows(run_id(&id));
-                let function = match self.settings.registry.meant(&function) {
-                    Ok(meant) => meant,
-                    // A run that is there is the same run, whoever has its code.
-                    Err(_) if !is_new => function,
-                    Err(error) => return Err(error),
-                };
-                let (named, input) = ((&*function, &*id), compact(input.get()));
-                let submitted = self.submit_json(named, &input, &options, Wanted::Asked);
-                submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
+                self.submit_asked(function, &id, &input, &options)
             }
             Request::Fork { run, at, fork } => {
                 self.fork_run(run, at, &fork).map(|(run, id)| Answer::Forked { run, id })
@@ -197,6 +178,43 @@ impl Runtime {
         }
     }
 
+    /// An error if the log has failed or is missing and the request needs it, or if a name in the
+    /// request would be redacted.
+    fn check_request(&self, request: &Request) -> Result<(), TaskError> {
+        match &self.durable {
+            // A run answers from its memory, which is ahead of a log that has failed.
+            Some(Durable { failed: Some(error), .. })
+                if !request.only_looks() || matches!(request, Request::Question { .. }) =>
+            {
+                return Err(log_failed(error.clone()));
+            }
+            None if needs_log(request) => return Err(no_log_here()),
+            _ => {}
+        }
+        let mut names = asked_run::names_in(request).into_iter();
+        names.try_for_each(|(what, name)| self.refuse_secret(what, name))
+    }
+
+    /// Starts a run that another thread or process asked for.
+    fn submit_asked(
+        &mut self,
+        function: String,
+        id: &str,
+        input: &RawValue,
+        options: &StartOptions,
+    ) -> Result<Answer, TaskError> {
+        let is_new = !self.knows(run_id(id));
+        let function = match self.settings.registry.meant(&function) {
+            Ok(meant) => meant,
+            // A run that exists is the same run, whichever program has its code.
+            Err(_) if !is_new => function,
+            Err(error) => return Err(error),
+        };
+        let input = compact(input.get());
+        let submitted = self.submit_json((&function, id), &input, options, Wanted::Asked);
+        submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
+    }
+
     pub(crate) fn list_runs(&mut self, query: RunQuery, tell: Tell) {
         match self.view().listing(query) {
             Err(error) => tell.tell(Err(error)),
@@ -206,7 +224,7 @@ impl Runtime {
         }
     }
 
-    /// Tells of one run.
+    /// Answers with the details of one run.
     fn show_run(&mut self, run: Uuid, tell: Tell) {
         match self.view().show(run) {
             Err(error) => tell.tell(Err(error)),
@@ -217,7 +235,8 @@ impl Runtime {
         }
     }
 
-    /// Tells why a question is not open: by the log, if there is one, which knows what was decided before this process began.
+    /// Returns why a question is not open, from the log if there is one, which has the decisions of
+    /// earlier processes.
     pub(crate) fn tell_why_not_open(&mut self, approval: String, tell: Tell, error: TaskError) {
         match &mut self.durable {
             Some(durable) => durable.ask_catalogue(|| Job::NotOpen(approval, tell)),
@@ -225,7 +244,7 @@ impl Runtime {
         }
     }
 
-    /// Makes a fork, and lets it go on.
+    /// Makes a fork, and resumes it.
     fn fork_run(
         &mut self,
         parent: Uuid,

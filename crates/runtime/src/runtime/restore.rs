@@ -6,8 +6,8 @@ use crate::calls::context;
 use crate::program::registry::Registry;
 use crate::run_log::snapshot::Snapshot;
 
-/// A run of this number, from the functions of the program. Its time began at the first of the two moments, and goes on
-/// at the second.
+/// Restores a run with this number, from the functions of the program. Its time began at the first
+/// of the two moments, and continues at the second.
 pub(crate) fn restored(
     registry: &Registry,
     id: RunId,

@@ -1,5 +1,5 @@
-//! Bringing durable runs back when the log is opened: their functions run again, and everything that the log has
-//! happens again; then they go on live.
+//! Resuming durable runs when the log is opened: their functions are called again, and get the
+//! recorded answers and completions; after the last record they continue live.
 
 use crate::run_log::replay::read::add_all;
 use crate::run_log::replay::read::fetch;
@@ -13,7 +13,7 @@ use tiffany_records::errors::{compacted, log_failed};
 
 use tiffany_kernel::{
     CallKind, Completion, ErrorKind, LogLevel, Mode, Order, Port, RecordKind, Recording, Rules,
-    Run, RunFailure, RunId, Stage, TaskError, Tid, Uuid, Value,
+    Run, RunFailure, RunId, Stage, TaskError, Tid, Time, Uuid, Value,
 };
 
 use crate::calls::context;
@@ -45,7 +45,7 @@ use tiffany_records::key::{LogEnd, Received};
 use tiffany_records::redact::shown;
 
 impl Runtime {
-    /// Brings a run back to where its log ends.
+    /// Resumes a run, up to the end of its log.
     pub(crate) fn resume(&mut self, uuid: Uuid, chain: Chain) {
         let begun = Instant::now();
         if self.holds_at_start(uuid, &chain) {
@@ -74,7 +74,7 @@ impl Runtime {
             Err(error) => return self.pause(uuid, log_failed(error), None),
         };
         if decoded.is_compacted {
-            // Only runs that are over are; the index that said so is lost.
+            // Only finished runs have such a log; the index that listed it is lost.
             let known = Known::Over(LogEnd::of(&chain), None);
             self.durable_mut().runs.insert(uuid, known);
             return;
@@ -108,7 +108,7 @@ impl Runtime {
             Ok((id, Some(divergence))) => Ok((divergence, self.end_trial(id, None).matched)),
             Err(error) => Err(error),
         };
-        // The replay has used up its decoded log: nearly always none is needed after it.
+        // The replay has consumed its decoded log, and nearly always none is needed after it.
         let decoded = match read(self.durable_mut()) {
             Ok(decoded) => decoded,
             Err(error) => return self.pause(uuid, log_failed(error), None),
@@ -129,7 +129,7 @@ impl Runtime {
         self.pause(uuid, error, Some(dormant));
     }
 
-    /// Leaves a run as it is. What it is told is written to its log.
+    /// Leaves a run as it is. Messages and answers for it are written to its log.
     pub(crate) fn leave_alone(&mut self, uuid: Uuid, chain: Chain) {
         let durable = self.durable_mut();
         let known = match durable.read(uuid, |_| false) {
@@ -145,7 +145,7 @@ impl Runtime {
         durable.runs.insert(uuid, known);
     }
 
-    /// Tells those who watch that a run was started, long ago perhaps.
+    /// Publishes the start of a run, which may be long ago.
     fn tell_ghost(&mut self, uuid: Uuid, beginning: &decoded_log::Beginning) {
         let (id, function) = (beginning.id.as_str().into(), beginning.function.as_str().into());
         let told = (Stage::ReceivedInstruction, beginning.function.clone());
@@ -153,7 +153,7 @@ impl Runtime {
         self.feed.tell_ghost(&self.host, (uuid.into(), beginning.started), told, data);
     }
 
-    /// A run cannot go on.
+    /// Pauses a run that cannot continue.
     pub(crate) fn pause(&mut self, uuid: Uuid, error: TaskError, dormant: Option<Box<DormantRun>>) {
         self.warn_paused(uuid, &error);
         let told = (Stage::Log, format!("the run cannot continue and is paused: {error}"));
@@ -183,7 +183,7 @@ impl Runtime {
         }
     }
 
-    /// Starts a run again and lets it go as far as its log fits.
+    /// Starts a run again, and replays it as far as its log fits.
     pub(crate) fn try_replay(
         &mut self,
         chain: &Chain,
@@ -203,13 +203,7 @@ impl Runtime {
     ) -> Result<RunId, TaskError> {
         let beginning = decoded.beginning.clone();
         let (function, input) = (&beginning.function, &beginning.input);
-        if decoded.is_compacted {
-            return Err(compacted(chain.run()));
-        }
-        if !decoded.is_whole() {
-            let message = "its log was cut inside the snapshot that it begins with";
-            return Err(TaskError::new(ErrorKind::NotRestored, message));
-        }
+        refuse_partial(chain.run(), &decoded)?;
         let registry = &self.settings.registry;
         let snapshot = decoded.snapshot.clone();
         let root = match &snapshot {
@@ -227,36 +221,9 @@ impl Runtime {
         let forked = decoded.forks.last().and_then(|fork| fork.clock);
         let since = forked.or_else(|| continued.and_then(Continued::since));
         let since = since.unwrap_or(beginning.started);
-        // Its tables count these, too.
-        let calls_taken_over = snapshot.as_ref().map_or(0, |snapshot| snapshot.calls);
-        let calls_taken_over =
-            calls_taken_over.min(continued.map_or(0, |continued| continued.calls));
-        let settled = snapshot.iter().flat_map(|snapshot| snapshot.promises());
-        let settled = settled.filter(|(_, is_settled)| *is_settled);
-        let durable_state = DurableState {
-            journal: Journal::new(chain.clone().with_blobs(decoded.blobs.clone())),
-            beginning: Beginning::read(
-                &beginning,
-                self.settings.registry.name(&beginning.function),
-            ),
-            earlier: Earlier {
-                calls: continued.map_or(0, |continued| continued.calls) - calls_taken_over,
-                since,
-            },
-            input: is_agent.then(|| beginning.input.as_str().into()),
-            snapshot_at: 0,
-            is_warned: false,
-            settled: settled.map(|(promise, _)| promise).collect(),
-            seed: decoded.seed(),
-            begun: BTreeMap::new(),
-            received: Received::default(),
-            replay: None,
-            branch: None,
-            ending: Ending::No,
-            is_over: false,
-            holding: Holding::of(&decoded),
-            terms: beginning.terms.clone(),
-        };
+        let known = Beginning::read(&beginning, registry.name(&beginning.function));
+        let input = is_agent.then(|| Arc::from(beginning.input.as_str()));
+        let durable_state = replayed_state(chain, &decoded, (known, input), since);
         let who = Who::Durable {
             uuid: chain.run(),
             id: &beginning.id,
@@ -291,7 +258,7 @@ impl Runtime {
         Ok(id)
     }
 
-    /// Lets a replay go as far as it goes.
+    /// Continues a replay to its end or to where it halts.
     pub(crate) fn go_on_replaying(&mut self, id: RunId) -> Result<Option<Divergence>, TaskError> {
         let place = self.runs.place_of_live(id);
         let durable_state = self.runs[place].durable_state.as_ref();
@@ -313,7 +280,7 @@ impl Runtime {
         Ok(replayed.err().map(|divergence| *divergence))
     }
 
-    /// Ends a replay that does not go on, and tells how far it came.
+    /// Ends a replay that does not continue, and returns how far it came.
     pub(crate) fn end_trial(&mut self, id: RunId, stopped: Option<Divergence>) -> Trial {
         self.host.tracer.forget_run(id);
         let durable_state = self.forget_run(id).and_then(|hosted| hosted.durable_state);
@@ -321,7 +288,8 @@ impl Runtime {
         replay.map(|replay| replay.trial(stopped)).unwrap_or_default()
     }
 
-    /// Why a run does not fit its log: the code is not the same twice, or the edit that explains most. Nobody is told what it does meanwhile.
+    /// Finds out why a run does not fit its log: the code behaves differently each time, or the
+    /// edit that explains most. No events are published meanwhile.
     pub(crate) fn find_cause(
         &mut self,
         chain: &Chain,
@@ -357,7 +325,7 @@ impl Runtime {
         Ok(divergence.judge(matched, &trials))
     }
 
-    /// Lets everything happen again that the log has, or that it has up to where the replay halts.
+    /// Replays everything in the log, or everything up to where the replay halts.
     fn replay(&mut self, place: usize) -> Result<(), Box<Divergence>> {
         loop {
             if self.replay_overrun(place).is_some() {
@@ -380,7 +348,7 @@ impl Runtime {
             if is_over || (replay.is_over() && !run.is_ready()) {
                 return Ok(());
             }
-            // A round that was left in the middle goes on; the world tells things between rounds.
+            // A round that was left in the middle continues; completions arrive between rounds.
             let goes_on = run.is_in_round();
             let ready = run.is_ready();
             let told = (!goes_on).then(|| replay.next_told(run.steps(), ready)).flatten();
@@ -411,19 +379,7 @@ impl Runtime {
                     by_turns && !is_forced && context::with(|context| context.take_turns(step));
                 run.take_orders().into_iter().for_each(|order| replay.keep(order));
                 self.feed.add_ghosts(&self.host.hub, uuid.into(), run);
-                for record in run.take_records() {
-                    if let RecordKind::Withdrawn(call) = record.kind {
-                        journal.over(call);
-                    }
-                    if let RecordKind::Unasked(call) = record.kind
-                        && replay.is_unasked(call)
-                    {
-                        journal.over(call);
-                    }
-                    if let Some((call, seq)) = replay.compare(record)? {
-                        journal.adopt(call, seq, replay.decoded.numbers.get(&seq).copied());
-                    }
-                }
+                compare_records(run, replay, journal)?;
                 if !goes_on || replay.halts_here() {
                     break;
                 }
@@ -431,7 +387,7 @@ impl Runtime {
         }
     }
 
-    /// The limit that a run goes over while it is resumed. A run that is only inspected has none.
+    /// The limit that a run exceeds while it is resumed. A run that is only inspected has none.
     fn replay_overrun(&mut self, place: usize) -> Option<Overrun> {
         let limits = self.settings.run_limits?;
         let durable_state = self.runs[place].durable_state.as_ref()?;
@@ -453,21 +409,21 @@ impl Runtime {
         }
     }
 
-    /// The log has nothing more: from here on the run is written down.
+    /// Ends a replay at the end of the log: from here on the run is recorded.
     fn go_live(&mut self, place: usize) {
         let Hosted { run, durable_state: Some(durable_state), .. } = &mut self.runs[place] else {
             return;
         };
         let Some(mut replay) = durable_state.replay.take() else { return };
-        // A cancel at the end of the log takes back steps, which must not begin again for a moment.
+        // A cancel at the end of the log withdraws steps, which must not start again for a moment.
         run.take_orders().into_iter().for_each(|order| replay.keep(order));
-        // What the log says to be taken back its task is about to take back again.
+        // The task is about to withdraw again the calls that the log has as withdrawn.
         for call in replay.unasked() {
             durable_state.journal.over(call);
             replay.done(call);
         }
         let durable = self.durable.as_mut().expect("a durable run has a log");
-        // What the log says of a failed root was told, whatever today's code makes of it.
+        // The recorded error of a failed root was reported, whatever today's code does.
         if let (Ok(Rules::Second), Some(Err(error))) =
             (rules(&replay.decoded.beginning), replay.decoded.outcome.take())
             && let failed @ RunError::Failed(_) = RunFailure::Root(error).into()
@@ -490,7 +446,7 @@ impl Runtime {
         for order in replay.orders {
             match order {
                 Order::Continue(call, input) => continues = Some((call, input)),
-                // Others may know it from the life before, and whether it is settled.
+                // It may be known from an earlier process, and may be settled.
                 Order::Announce(uuid, promise) if promises.contains(&uuid) => {
                     self.announce_again(place, uuid, promise.run);
                 }
@@ -512,7 +468,7 @@ impl Runtime {
         self.inherit(place);
     }
 
-    /// A promise that the log has may be settled at once, if it is not.
+    /// Announces a recorded promise again, which may be settled from now on if it is not.
     fn announce_again(&mut self, place: usize, uuid: Uuid, run: RunId) {
         let durable_state = self.runs[place].durable_state.as_ref();
         let is_settled =
@@ -529,14 +485,14 @@ impl Runtime {
     }
 }
 
-/// What a run does after it was told something.
+/// The state of a run after a recorded completion.
 enum After {
     GoesOn,
     /// Its end was forced, and no task has another turn.
     Ended,
 }
 
-/// Tells a run what the log says it was told.
+/// Passes a recorded completion to a run.
 fn tell_again(told: Told, run: &mut Run, replay: &mut Replay, journal: &mut Journal) -> After {
     run.set_clock(told.clock);
     if let What::Cancel(Cancel::Forces) = told.what {
@@ -550,7 +506,7 @@ fn tell_again(told: Told, run: &mut Run, replay: &mut Replay, journal: &mut Jour
     After::GoesOn
 }
 
-/// What was told, as the kernel is told it; `None` if the run was cancelled.
+/// The recorded completion in the form of the kernel; `None` if the run was cancelled.
 fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Completion> {
     let mut call_of = |of: u64| {
         let (call, kind) = replay.calls.remove(&of)?;
@@ -584,7 +540,7 @@ fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Compl
 }
 
 impl Durable {
-    /// Reads a run's log, to its end or as far as it is wanted.
+    /// Reads a run's log, to its end or as far as the caller wants.
     pub(crate) fn read(
         &self,
         uuid: Uuid,
@@ -618,7 +574,7 @@ impl Durable {
         self.read(uuid, enough)
     }
 
-    /// A run that cannot go on, with what has to be known to write to its log.
+    /// Makes a dormant run, with what is needed to write to its log.
     pub(crate) fn keep_dormant(&self, chain: Chain, decoded: &DecodedLog) -> Box<DormantRun> {
         let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);
         Box::new(DormantRun::new(chain, decoded, &fetch))
@@ -635,12 +591,77 @@ impl Durable {
     }
 }
 
+/// Compares what a replayed run has just recorded with its log, and takes over the numbers of its
+/// calls.
+fn compare_records(
+    run: &mut Run,
+    replay: &mut Replay,
+    journal: &mut Journal,
+) -> Result<(), Box<Divergence>> {
+    for record in run.take_records() {
+        match record.kind {
+            RecordKind::Withdrawn(call) => journal.over(call),
+            RecordKind::Unasked(call) if replay.is_unasked(call) => journal.over(call),
+            _ => {}
+        }
+        if let Some((call, seq)) = replay.compare(record)? {
+            journal.adopt(call, seq, replay.decoded.numbers.get(&seq).copied());
+        }
+    }
+    Ok(())
+}
+
+/// An error if a run cannot be replayed because its log does not have all of it.
+fn refuse_partial(run: Uuid, decoded: &DecodedLog) -> Result<(), TaskError> {
+    if decoded.is_compacted {
+        return Err(compacted(run));
+    }
+    if !decoded.is_whole() {
+        let message = "its log was cut inside the snapshot that it begins with";
+        return Err(TaskError::new(ErrorKind::NotRestored, message));
+    }
+    Ok(())
+}
+
+/// The durable side of a run that is about to be replayed, with what its log says of its beginning.
+fn replayed_state(
+    chain: &Chain,
+    decoded: &DecodedLog,
+    (known, input): (Beginning, Option<Arc<str>>),
+    since: Time,
+) -> DurableState {
+    let (beginning, snapshot) = (&decoded.beginning, decoded.snapshot.as_ref());
+    let calls = beginning.continued.as_ref().map_or(0, |continued| continued.calls);
+    // The tables of the snapshot count these, too.
+    let calls_taken_over = snapshot.map_or(0, |snapshot| snapshot.calls).min(calls);
+    let settled = snapshot.into_iter().flat_map(|snapshot| snapshot.promises());
+    let settled = settled.filter(|(_, is_settled)| *is_settled);
+    DurableState {
+        journal: Journal::new(chain.clone().with_blobs(decoded.blobs.clone())),
+        beginning: known,
+        earlier: Earlier { calls: calls - calls_taken_over, since },
+        input,
+        snapshot_at: 0,
+        is_warned: false,
+        settled: settled.map(|(promise, _)| promise).collect(),
+        seed: decoded.seed(),
+        begun: BTreeMap::new(),
+        received: Received::default(),
+        replay: None,
+        branch: None,
+        ending: Ending::No,
+        is_over: false,
+        holding: Holding::of(decoded),
+        terms: beginning.terms.clone(),
+    }
+}
+
 pub(crate) fn nested() -> TaskError {
     let message = "a runtime was built inside a task of another runtime";
     TaskError::new(ErrorKind::NestedRuntime, message)
 }
 
-/// The rules that a run began with. There were none in the log when the first were the only ones.
+/// The rules that a run began with. Logs of the first rules don't name them.
 fn rules(beginning: &decoded_log::Beginning) -> Result<Rules, TaskError> {
     let Some(number) = beginning.rules else { return Ok(Rules::First) };
     Rules::of(number).ok_or_else(|| {

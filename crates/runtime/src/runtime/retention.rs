@@ -75,7 +75,7 @@ impl Runtime {
         Ok(pruned)
     }
 
-    /// What these rules would do now. Nothing is changed.
+    /// Returns what these rules would do now. Nothing is changed.
     #[track_caller]
     pub fn plan(&mut self, rules: &[Retention]) -> Result<Plan, RunError> {
         self.flush()?;
@@ -87,13 +87,15 @@ impl Runtime {
         Plan::of(view, rules, now, &mut FactCache::default()).map_err(RunError::Failed)
     }
 
-    /// Does what rules say, now and on this thread. [`Builder::retention`](crate::runtime::builder::Builder::retention) lets it be done again and again, in the background.
+    /// Applies rules, now and on this thread.
+    /// [`Builder::retention`](crate::runtime::builder::Builder::retention) applies them regularly,
+    /// in the background.
     #[track_caller]
     pub fn prune(&mut self, rules: &[Retention]) -> Result<Pruned, RunError> {
         self.prune_planned(rules).map(|(_, pruned)| pruned)
     }
 
-    /// Does what rules say, and returns the plan too.
+    /// Applies rules, and returns the plan too.
     #[track_caller]
     pub(crate) fn prune_planned(
         &mut self,
@@ -108,7 +110,7 @@ impl Runtime {
         Ok((plan, pruned))
     }
 
-    /// Does what rules say without waiting for the log, and without removing blobs.
+    /// Applies rules without waiting for the log, and without removing blobs.
     pub(crate) fn prune_now(&mut self, rules: &[Retention]) -> Result<(Plan, Pruned), RunError> {
         let view = self.look()?;
         let plan = self.plan_at(&view, rules)?;

@@ -1,4 +1,4 @@
-//! What a runtime shows of its runs: a list, or one of them. Running runs are shown from memory;
+//! The runs of a runtime for display: a list, or one of them. Running runs are shown from memory;
 //! finished ones by the catalogue, which has a thread of its own.
 
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use tiffany_records::request::{
 };
 use tiffany_records::{Outcome, RunError};
 
-/// So many things that a run waits for are told.
+/// The maximum number of reasons for waiting that are listed for a run.
 const WAITS: usize = 4;
 
 /// The catalogue of finished runs.
 #[derive(Default)]
 pub(crate) enum FinishedRuns {
-    /// It was not needed yet.
+    /// It has not been needed yet.
     #[default]
     Unread,
     Thread(Cataloguing),
-    /// In a simulation it is done on the loop's thread.
+    /// In a simulation it runs on the loop's thread.
     Inline(Box<Catalogue>),
 }
 
@@ -86,7 +86,8 @@ impl<'a> RunsView<'a> {
         self.hosted(uuid)?.1.holding.error.as_ref()
     }
 
-    /// Why a run in memory does not continue: it is held, or it is a fork that waits for nothing but to be allowed something.
+    /// Why a run in memory does not continue: it is held, or it is a fork that waits only for a
+    /// permission.
     pub(crate) fn refusal(self, uuid: Uuid) -> Option<TaskError> {
         if let Some(held) = self.hold_of(uuid) {
             return Some(held.clone());
@@ -98,7 +99,19 @@ impl<'a> RunsView<'a> {
         branch.refusal(uuid).filter(|_| !is_busy)
     }
 
-    /// The outcome of a run that is ending, once it may be told.
+    /// Whether a run is known here and its outcome is not: it is not finished, ending or paused.
+    pub(crate) fn is_live(self, uuid: Uuid) -> bool {
+        let known = self.durable.and_then(|durable| durable.runs.get(&uuid));
+        let continues = matches!(known, Some(Known::Live(_))) && self.told(uuid).is_none();
+        continues && self.refusal(uuid).is_none()
+    }
+
+    /// Whether a run in memory is a fork.
+    pub(crate) fn is_fork(self, uuid: Uuid) -> bool {
+        self.hosted(uuid).is_some_and(|(_, durable_state)| durable_state.branch.is_some())
+    }
+
+    /// The outcome of an ending run, once it may be reported.
     pub(crate) fn told(self, uuid: Uuid) -> Option<&'a Result<Arc<str>, RunError>> {
         self.hosted(uuid)?.1.told()
     }
@@ -168,14 +181,14 @@ impl<'a> RunsView<'a> {
         Ok(Listing { query, live, live_total, paused, removed })
     }
 
-    /// The run that is called so.
+    /// The run with this name.
     pub(crate) fn find(self, name: &str) -> Result<Uuid, TaskError> {
         let durable = self.durable()?;
         let known = |run: &Uuid| durable.runs.contains_key(run);
         find_named(name, known, |from, to| durable.runs.range(from..=to).map(|(run, _)| *run))
     }
 
-    /// How far the log of a run is written. The answer is given when all of it is safe.
+    /// Returns how far the log of a run is written. The answer is sent when all of that is durable.
     pub(crate) fn recorded(self, uuid: Uuid) -> Result<Answer, TaskError> {
         let stand = match self.durable()?.runs.get(&uuid) {
             None => return Err(no_such_run(uuid)),
@@ -191,7 +204,7 @@ impl<'a> RunsView<'a> {
         Ok(Answer::Recorded { generation, seq })
     }
 
-    /// Tells of one run.
+    /// Returns the details of one run.
     pub(crate) fn show(self, uuid: Uuid) -> Result<Showing, TaskError> {
         Ok(Showing::OnDisk(match self.durable()?.runs.get(&uuid) {
             None => return Err(no_such_run(uuid)),
@@ -311,7 +324,7 @@ impl DurableState {
         Some(ErrorSummary::from(&as_task_error(error)))
     }
 
-    /// What came of it, if it is ending.
+    /// The outcome, if it is ending.
     fn told_as_recorded(&self) -> Option<Result<Box<RawValue>, TaskError>> {
         match self.told()? {
             Ok(json) => RawValue::from_string(json.to_string()).ok().map(Ok),
@@ -334,7 +347,7 @@ impl Ended {
     }
 }
 
-/// The error for a request that the system cannot start a thread for.
+/// The error for a request that needs a thread which the system refused.
 pub(crate) fn no_thread(what: &str, error: &std::io::Error) -> TaskError {
     let message = format!("the system cannot start a thread for {what}: {error}");
     TaskError::new(ErrorKind::Host, message)
@@ -375,7 +388,7 @@ fn summary(run: &Run, durable_state: &DurableState, error: Option<&TaskError>) -
     }
 }
 
-/// Where a run stands that is not over.
+/// The state of an unfinished run.
 fn state(durable_state: &DurableState, refusal: Option<&TaskError>) -> State {
     match (refusal, durable_state.told()) {
         (Some(error), _) => State::stopped_by(error),

@@ -1,4 +1,4 @@
-//! The runs of a runtime: how one comes to be, takes the place of another, and is forgotten. It knows nothing of turns.
+//! The runs of a runtime: how they are added, replaced and forgotten. It knows nothing of turns.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -29,7 +29,7 @@ impl Runtime {
         self.host_run(run, durable_state)
     }
 
-    /// Takes in a run that is ready to have its first round.
+    /// Adds a run that is ready for its first round.
     pub(crate) fn host_run(&mut self, run: Run, durable_state: Option<Box<DurableState>>) -> RunId {
         let id = run.id();
         let place = self.runs.insert(run, durable_state);
@@ -50,7 +50,7 @@ impl Runtime {
         Run::new(id, root, config, now)
     }
 
-    /// A number for a run that is about to be.
+    /// Draws a number for a run that is about to be made.
     pub(crate) fn number_run(&self, mut config: RunConfig, who: Who<'_>) -> (RunId, RunConfig) {
         let id = RunId(next_run_number());
         config.events = config.events.max(self.host.tracer.start_run(id, who));
@@ -64,13 +64,13 @@ impl Runtime {
         (id, config)
     }
 
-    /// It did not come to be.
+    /// Forgets the number of a run that was not made.
     pub(crate) fn forget_number(&self, id: RunId) {
         self.is_gone(id);
         self.host.tracer.forget_run(id);
     }
 
-    /// No task of this run has a turn any more.
+    /// Notes that no task of a run has another turn.
     fn is_gone(&self, id: RunId) {
         context::with(|context| context.live_runs.borrow_mut().remove(&id));
         if let Some(watched) = &self.watched {
@@ -78,7 +78,8 @@ impl Runtime {
         }
     }
 
-    /// Puts a new run where another was, which is left by its root and forgotten. Gives the messages that nobody has taken there.
+    /// Puts a new run at the place of another one, whose root left it and which is forgotten.
+    /// Returns the messages that no task has received there.
     pub(crate) fn replace_run(
         &mut self,
         place: usize,
@@ -106,7 +107,7 @@ impl Runtime {
         messages
     }
 
-    /// What others know of a run is forgotten.
+    /// Removes a run from everything beside the list of runs.
     fn forget_traces(&mut self, id: RunId) {
         self.is_gone(id);
         self.memory.iter_mut().for_each(|memory| memory.forget(id));
@@ -117,7 +118,7 @@ impl Runtime {
         self.approvals.forget_run(id);
     }
 
-    /// Nobody waits for the steps of a run any more.
+    /// Forgets the steps of a run, which no task waits for any more.
     pub(crate) fn forget_steps(&mut self, id: RunId) {
         let (steps, mut parts) = self.steps();
         steps.forget_run(&mut parts, id);
@@ -134,7 +135,7 @@ impl Runtime {
         Some(hosted)
     }
 
-    /// Removes a run that is over, and shows the failures nobody waited for.
+    /// Removes a finished run, and shows the failures that no task waited for.
     pub(crate) fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
         let Some(mut hosted) = self.forget_run(id) else { return Err(unknown_run(id)) };
         let task_id = hosted.task_id();
@@ -156,7 +157,7 @@ impl Runtime {
         let tracer = &self.host.tracer;
         match (error, &hosted.durable_state) {
             (None, _) => tracer.run_completed(id),
-            // It was told when its outcome was fixed.
+            // It was reported when its outcome was fixed.
             (Some(_), Some(durable_state)) if durable_state.told().is_some() => {}
             (Some(error), Some(durable_state)) => tracer.run_failed(id, durable_state.who(), error),
             (Some(error), None) => tracer.run_failed(id, Who::Ephemeral, error),
@@ -166,7 +167,7 @@ impl Runtime {
         outcome
     }
 
-    /// What is done about such a failure is user code; if it panics, the hook has shown that.
+    /// The hook is user code. If it panics, the panic hook has shown that.
     fn show_unobserved(&self, error: &TaskError) {
         self.host.inbox.meters.unobserved.add(1);
         let show = AssertUnwindSafe(|| (self.settings.on_unobserved)(error));

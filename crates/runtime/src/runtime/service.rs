@@ -1,4 +1,5 @@
-//! A runtime that is there for others: it drives what goes on and answers who asks, for as long as it is wanted, and comes to rest without cutting steps off.
+//! A runtime that serves others: it drives its runs and answers requests for as long as it is
+//! wanted, and stops without cutting steps off.
 
 use std::panic::Location;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,7 +11,8 @@ use crate::handle::RuntimeHandle;
 use crate::runtime::{Runtime, nested};
 use tiffany_records::RunError;
 
-/// How often one looks whether time is up, or whether one is still wanted when the log has failed.
+/// How often the loop checks whether the time is up, or whether it is still wanted after a failure
+/// of the log.
 const PACE: Duration = Duration::from_millis(20);
 
 impl Runtime {
@@ -48,7 +50,7 @@ impl Runtime {
         let at = Location::caller();
         match self.drive_until(at, |runtime| !goes_on(runtime)) {
             Err(RunError::Log(error)) => {
-                // It stays, and must not be silent about it.
+                // The process stays, and must report the failure.
                 if !tracing::enabled!(target: "tiffany", tracing::Level::ERROR) {
                     eprintln!(
                         "tiffany: the log has failed, and nothing is written any more: {error}"
@@ -110,7 +112,7 @@ impl Runtime {
     }
 }
 
-/// Makes the loop look up now and then: it has no timer for those who drive it, and may have nothing else to wake it.
+/// Wakes the loop regularly: it has no timer for its caller, and perhaps nothing else wakes it.
 struct Ringing {
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -1,22 +1,24 @@
-//! Taking a snapshot: the log of a run begins a new generation, with all that the run is. The run itself goes on as if nothing had been.
+//! Taking a snapshot: the log of a run begins a new generation, with the whole state of the run.
+//! The run continues as if nothing had happened.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use tiffany_kernel::{CallKind, ErrorKind, Recording, TaskError, Uuid};
+use tiffany_kernel::{CallKind, ErrorKind, Recording, Tables, TaskError, Uuid};
 
 use crate::host::Host;
 use crate::run_log::earlier::{Continued, Earlier};
 use crate::run_log::journal::Started;
 use crate::run_log::snapshot::Snapshot;
 use crate::runtime::builder::Builder;
-use crate::runtime::durable::Durable;
+use crate::runtime::durable::{Durable, DurableState};
 use crate::runtime::durable_runs::word;
 use crate::runtime::hosted_runs::Hosted;
 use crate::runtime::steps::Effects;
-use tiffany_records::redact::shown;
+use tiffany_records::redact::{Redactions, shown};
 use tiffany_records::value::Json;
 
-/// After a failed attempt there is another when so much of what is usual was written besides.
+/// After a failed attempt, the next one follows after this part of the usual number of records.
 const AGAIN_AFTER: u64 = 8;
 
 /// Takes snapshots.
@@ -28,7 +30,7 @@ pub(crate) struct Snapshots<'a> {
 }
 
 impl Snapshots<'_> {
-    /// Takes one if it is time.
+    /// Takes a snapshot if it is time.
     pub(crate) fn take_if_due(&mut self, hosted: &mut Hosted) {
         let every = self.settings.snapshot_every;
         let Some(durable_state) = &mut hosted.durable_state else { return };
@@ -58,33 +60,14 @@ impl Snapshots<'_> {
     pub(crate) fn take(&mut self, hosted: &mut Hosted) -> Result<(), String> {
         let language = self.settings.registry.language.as_ref().map(|language| language.note());
         let durable = &mut *self.durable;
-        let Some(durable_state) = &mut hosted.durable_state else {
-            return Err("it is not durable".into());
-        };
-        let Some(input) = durable_state.input.clone() else {
-            return Err("its root is not a serializable state machine".into());
-        };
-        if durable_state.branch.is_some() {
-            return Err(
-                "it is a fork, and the steps that it may do are in the log that would be replaced"
-                    .into(),
-            );
-        }
-        if durable_state.holding.error.is_some() {
-            return Err("it is held, which is recorded in the log that would be replaced".into());
-        }
+        let (durable_state, input) = ready_state(&mut hosted.durable_state)?;
         if let Some(error) = &durable.failed {
             return Err(error.to_string());
         }
         durable_state.journal.write_records(&mut durable.page, &mut hosted.run);
         let (tables, calls) = hosted.run.tables()?;
         if let Some(rules) = &self.settings.redactions {
-            let mut keys = tables.tasks.iter().flat_map(|task| task.store.iter());
-            if keys.any(|(key, _)| rules.take_from(key)) {
-                return Err(
-                    "a key of a store has something in it that is taken out of the log".into()
-                );
-            }
+            refuse_secret_keys(&tables, rules)?;
         }
         let settled = tables.promises.iter().filter(|promise| promise.settled.is_some());
         let settled = settled.map(|promise| promise.uuid).collect();
@@ -137,6 +120,34 @@ impl Snapshots<'_> {
         durable_state.snapshot_at =
             durable_state.journal.chain.seq() + self.settings.snapshot_every;
         Ok(())
+    }
+}
+
+/// The durable side of a run and its input. An error if the run, as it is now, has no snapshots.
+fn ready_state(
+    durable_state: &mut Option<Box<DurableState>>,
+) -> Result<(&mut DurableState, Arc<str>), String> {
+    let Some(durable_state) = durable_state else { return Err("it is not durable".into()) };
+    let Some(input) = durable_state.input.clone() else {
+        return Err("its root is not a serializable state machine".into());
+    };
+    if durable_state.branch.is_some() {
+        let why =
+            "it is a fork, and the steps that it may do are in the log that would be replaced";
+        return Err(why.into());
+    }
+    if durable_state.is_held() {
+        return Err("it is held, which is recorded in the log that would be replaced".into());
+    }
+    Ok((durable_state, input))
+}
+
+/// An error if the rules would take something out of a key of a store, which could not be restored.
+fn refuse_secret_keys(tables: &Tables, rules: &Redactions) -> Result<(), String> {
+    let mut keys = tables.tasks.iter().flat_map(|task| task.store.iter());
+    match keys.any(|(key, _)| rules.take_from(key)) {
+        true => Err("a key of a store has something in it that is taken out of the log".into()),
+        false => Ok(()),
     }
 }
 

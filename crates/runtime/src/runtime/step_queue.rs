@@ -1,4 +1,4 @@
-//! Named queues of steps: who may begin when. Nothing here starts anything.
+//! Named queues of steps: which step may begin, and when. Nothing here starts anything.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -50,18 +50,18 @@ pub(crate) struct Queue {
     settings: QueueSettings,
     line: Line<CallRef>,
     under_way: usize,
-    /// The last starts, as far as the rate has to know them.
+    /// The last starts that the rate depends on.
     starts: VecDeque<Time>,
 }
 
-/// What a queue says when it is asked for the next.
+/// The answer of a queue that is asked for its next step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// This one leaves, and is under way from now on.
     Leaves(CallRef),
-    /// Nobody before this moment.
+    /// No step before this moment.
     NotBefore(Time),
-    /// Nobody until something else happens.
+    /// No step until something else happens.
     Nobody,
 }
 
@@ -74,22 +74,22 @@ impl Queue {
         self.line.push_back(call);
     }
 
-    /// Takes somebody out who does not want to begin any more.
+    /// Removes a step that is not to begin any more.
     pub(crate) fn leave(&mut self, call: CallRef) {
         self.line.remove(call);
     }
 
-    /// How many wait.
+    /// How many steps wait.
     pub(crate) fn waiting(&self) -> usize {
         self.line.len()
     }
 
-    /// How many have left it and are under way.
+    /// How many steps have left it and are under way.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// One that was under way is over.
+    /// Notes that a step which was under way has finished.
     pub(crate) fn over(&mut self) {
         self.under_way -= 1;
     }

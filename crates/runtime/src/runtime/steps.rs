@@ -1,5 +1,6 @@
-//! Steps under way: each stands in its queue, is written down when it leaves, begins when that is safe, and is tried
-//! again or told to its task when the attempt is over. The work itself is done elsewhere.
+//! Steps under way. Each waits in its queue, is recorded when it leaves, starts when the record is
+//! durable, and is retried or answered when the attempt has finished. The work itself is done
+//! elsewhere.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,7 @@ use crate::runtime::parts::Parts;
 use crate::runtime::step_queue::{Next, Queue};
 use tiffany_records::activity::{Data, StepData};
 
-/// All steps of a runtime that are not over.
+/// All unfinished steps of a runtime.
 #[derive(Default)]
 pub(crate) struct Effects {
     pub(crate) steps: BTreeMap<CallRef, Underway>,
@@ -38,7 +39,7 @@ pub(crate) struct Effects {
     pub(crate) late: u64,
     pub(crate) late_checkpoints: u64,
     chunks: Option<Arc<Chunks>>,
-    /// Nothing begins any more.
+    /// Whether no more attempts start.
     is_closed: bool,
 }
 
@@ -47,6 +48,8 @@ pub(crate) struct Effects {
 pub(crate) enum Due {
     Step(CallRef),
     Queue(usize),
+    /// Steps wait because the system refused a thread.
+    Thread,
 }
 
 /// An unfinished step.
@@ -82,11 +85,11 @@ pub(crate) enum State {
     Slotless,
     /// It failed, and waits until it is tried again.
     Waiting,
-    /// It was cut off, and a person is to say what came of it.
+    /// It was cut off, and waits for a person to say what happened.
     InDoubt,
     /// Its attempt may begin; the log does not have that yet.
     Uncommitted,
-    /// It runs, or will as soon as a thread takes it.
+    /// It runs, or waits for a thread.
     Running { attempt: Attempt, stop: Option<Stop> },
 }
 
@@ -97,7 +100,7 @@ impl State {
     }
 }
 
-/// What a step is called in the world, and what the log knows of it.
+/// The key of a step, and its state in the log.
 struct Known {
     key: String,
     birth: u64,
@@ -116,7 +119,7 @@ impl Effects {
         effects
     }
 
-    /// Keeps what the work of a step wants to find again. `false`: nobody waits for this attempt.
+    /// Keeps a checkpoint of a step. `false`: no task waits for this attempt.
     pub(crate) fn keep(&mut self, call: CallRef, number: u64, json: &str) -> bool {
         let Some(step) = self.steps.get_mut(&call) else { return false };
         let is_awaited = step.is_awaited(number);
@@ -126,7 +129,7 @@ impl Effects {
         is_awaited
     }
 
-    /// What the log has of the attempts at a step, if there is one.
+    /// The state of the attempts at a step in the log, if the step exists.
     pub(crate) fn begun(&self, call: CallRef) -> Option<Begun> {
         let step = self.steps.get(&call)?;
         let is_open = step.state.is_out() || matches!(step.state, State::InDoubt);
@@ -250,7 +253,8 @@ impl Effects {
         Attempt::new(identity, inbox, self.chunks.as_ref(), onlookers)
     }
 
-    /// The clock stepped ahead to this moment. An attempt that is being made has as much time left as it had.
+    /// Notes that the clock stepped ahead to this moment. Running attempts keep the time they have
+    /// left.
     pub(crate) fn clock_stepped(&mut self, now: Time, by: Duration) {
         let before = Time::from_nanos(now.saturating_since(Time::ZERO + by).as_nanos() as u64);
         for (call, step) in &mut self.steps {
@@ -265,7 +269,7 @@ impl Effects {
         }
     }
 
-    /// The attempt is over: its place in the queue is another's, and so is a slot that it has not used.
+    /// Ends an attempt, and frees its place in the queue and a slot that it has not used.
     pub(crate) fn attempt_over(&mut self, call: CallRef) {
         self.arm(call, None);
         let Some(step) = self.steps.get_mut(&call) else { return };
@@ -286,16 +290,16 @@ impl Effects {
     }
 }
 
-/// What a call is answered that makes a step.
+/// The answer for the call of a step.
 pub(crate) struct Answered {
     pub(crate) call: CallRef,
     pub(crate) result: Result<Value, TaskError>,
-    /// The queue in which others may begin once its task has been told.
+    /// The queue in which other steps may begin once the task has its answer.
     pub(crate) queue: Option<usize>,
 }
 
 impl Effects {
-    /// A task makes a step. An error is the answer.
+    /// Begins a step for a task. An error is the answer.
     pub(crate) fn begin(
         &mut self,
         parts: &mut Parts<'_>,
@@ -324,7 +328,7 @@ impl Effects {
         let (attempt, failures) = (begun.attempt, begun.failures);
         let is_cut_off = begun.cut_off || begun.is_open;
         let is_held = in_doubt;
-        // What a database knows, the next attempt finds there.
+        // The next attempt finds in the database what happened.
         let in_doubt = is_cut_off && work.tells_doubt && work.kind != Kind::Transactional;
         let now = parts.host.clock.now();
         let step = Underway {
@@ -396,18 +400,38 @@ impl Effects {
         let Some(step) = self.steps.get_mut(&call) else { return };
         if let StepJob::Blocking(_) = step.work.job {
             step.state = State::Slotless;
-            let Some(slot) = self.slots.take_or_wait(call) else { return };
+            let room = parts.host.room_for_attempts(self.slots.taken() + 1);
+            self.slots.limit_to(room);
+            let Some(slot) = self.slots.take_or_wait(call) else {
+                return self.await_thread(parts);
+            };
             step.slot = Some(slot);
         }
         self.begin_attempt(parts, call);
     }
 
+    /// Sets a timer to ask the system for a thread again, if steps wait although slots are free.
+    fn await_thread(&mut self, parts: &Parts<'_>) {
+        if self.is_closed {
+            return;
+        }
+        let at = self.slots.ask_again(parts.host.clock.now());
+        self.timers.extend(at.map(|at| (at, Due::Thread)));
+    }
+
+    /// The next step that waits for a slot and can begin, with its slot.
+    fn next_with_slot(&mut self, parts: &Parts<'_>) -> Option<(CallRef, Slot)> {
+        if self.is_closed || self.slots.is_awaited_by_none() {
+            return None;
+        }
+        self.slots.limit_to(parts.host.room_for_attempts(self.slots.taken() + 1));
+        self.slots.next()
+    }
+
     /// Lets those begin that wait for a slot, as far as there are any.
     fn serve_slots(&mut self, parts: &mut Parts<'_>) {
         let mut freed = BTreeSet::new();
-        while !self.is_closed
-            && let Some((call, slot)) = self.slots.next()
-        {
+        while let Some((call, slot)) = self.next_with_slot(parts) {
             if let Some(step) = self.steps.get_mut(&call) {
                 step.slot = Some(slot);
                 let queue = step.queue;
@@ -419,10 +443,11 @@ impl Effects {
                 }
             }
         }
+        self.await_thread(parts);
         freed.into_iter().for_each(|queue| self.serve_queue(parts, queue));
     }
 
-    /// An attempt has left its queue or returned its slot: lets others begin.
+    /// Lets other steps begin after an attempt has left its queue or returned its slot.
     pub(crate) fn serve_waiting(&mut self, parts: &mut Parts<'_>, queue: Option<usize>) {
         if let Some(queue) = queue {
             self.serve_queue(parts, queue);
@@ -430,7 +455,7 @@ impl Effects {
         self.serve_slots(parts);
     }
 
-    /// An attempt is recorded, and begins when its record is durable.
+    /// Records an attempt, which starts when the record is durable.
     fn begin_attempt(&mut self, parts: &mut Parts<'_>, call: CallRef) {
         if is_run_held(parts, call.run) {
             return self.attempt_over(call);
@@ -452,7 +477,7 @@ impl Effects {
         }
     }
 
-    /// An attempt begins, unless it was taken back meanwhile.
+    /// Starts an attempt, unless it was withdrawn meanwhile.
     pub(crate) fn launch(&mut self, parts: &mut Parts<'_>, call: CallRef, number: u64) {
         let now = parts.host.clock.now();
         let Some(step) = self.steps.get(&call) else { return };
@@ -481,7 +506,7 @@ impl Effects {
         self.arm(call, due);
     }
 
-    /// An attempt has its result, and its thread is free.
+    /// Handles the result of an attempt, whose thread is free.
     pub(crate) fn attempted(
         &mut self,
         parts: &mut Parts<'_>,
@@ -505,7 +530,7 @@ impl Effects {
         self.tried(parts, call, tried)
     }
 
-    /// The answer for the task; `None` if there is another attempt.
+    /// Returns the answer for the task; `None` if there is another attempt.
     fn tried(
         &mut self,
         parts: &mut Parts<'_>,
@@ -570,7 +595,7 @@ impl Effects {
         }
     }
 
-    /// An attempt under way is left alone.
+    /// Counts an attempt that is abandoned.
     pub(crate) fn count_cut_off(&self, parts: &Parts<'_>, call: CallRef, outcome: AttemptOutcome) {
         if let Some(step) = self.steps.get(&call)
             && matches!(step.state, State::Running { .. })
@@ -597,7 +622,7 @@ impl Effects {
         true
     }
 
-    /// Forgets the steps of a run that is not there any more.
+    /// Forgets the steps of a run that is gone.
     pub(crate) fn forget_run(&mut self, parts: &mut Parts<'_>, run: RunId) {
         let of_run = |call: &&CallRef| call.run == run;
         let calls: Vec<CallRef> = self.steps.keys().filter(of_run).copied().collect();
@@ -613,7 +638,7 @@ impl Effects {
         })
     }
 
-    /// Does it.
+    /// Handles it.
     pub(crate) fn fire(&mut self, parts: &mut Parts<'_>, due: Due, now: Time) -> Option<Answered> {
         match due {
             Due::Queue(queue) => {
@@ -621,6 +646,12 @@ impl Effects {
                 None
             }
             Due::Step(call) => self.step_due(parts, call, now),
+            Due::Thread => {
+                self.slots.asks();
+                parts.host.ask_for_thread();
+                self.serve_slots(parts);
+                None
+            }
         }
     }
 
@@ -685,7 +716,7 @@ fn is_run_held(parts: &Parts<'_>, run: RunId) -> bool {
 }
 
 impl Underway {
-    /// Tells those who watch what came of an attempt.
+    /// Publishes the result of an attempt.
     fn tell_attempt_over(
         &self,
         parts: &mut Parts<'_>,
@@ -706,7 +737,7 @@ impl Underway {
         parts.tell(of, told, Data::Step(data));
     }
 
-    /// When an attempt that began and last gave a sign at these moments is looked at next.
+    /// When an attempt that began and last showed activity at these moments is checked next.
     fn next_check(&self, begun: Time, sign: Time) -> Option<Time> {
         let until = self.work.timeout.map(|timeout| begun + timeout);
         let silence = self.work.heartbeat.map(|heartbeat| sign + heartbeat);
@@ -733,7 +764,8 @@ impl Underway {
         self.attempt == number && matches!(self.state, State::Running { .. })
     }
 
-    /// The last error of a step of which an earlier attempt was given up, and may have had its way all the same.
+    /// The last error of a step of which an earlier attempt was abandoned and may have taken effect
+    /// all the same.
     fn doubts(&self, error: &TaskError) -> TaskError {
         let message =
             format!("{}; an attempt that was cut off may have had its way", error.message());
@@ -745,7 +777,7 @@ impl Underway {
 
 impl Drop for Effects {
     fn drop(&mut self) {
-        // Nobody reads what they send any more.
+        // No task reads their results any more.
         for step in self.steps.values() {
             if let State::Running { attempt, .. } = &step.state {
                 attempt.give_up();

@@ -1,5 +1,5 @@
-//! Tells a durable run something from outside: records it in the run's log, behind all that the run did
-//! before, and passes it to the kernel. It gives no turns.
+//! Completions of durable runs: each is recorded in the run's log, after everything that the run
+//! did before, and passed to the kernel. It gives no turns.
 
 use tiffany_kernel::{Completion, Tid, Time, Value};
 

@@ -1,14 +1,19 @@
 //! How many attempts may block a thread at once, and what waiting for a slot means for timeouts and for the log.
 
-use std::process::Command;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use tiffany::durable::step;
-use tiffany::{ErrorKind, Runtime, TaskError, gather, sleep, spawn, try_spawn};
+use tiffany::{Builder, ErrorKind, Runtime, TaskError, gather, sleep, spawn, try_spawn};
 
 use crate::durable_kit::{Dir, ms};
+use crate::test_process;
 
 fn until(is_so: impl Fn() -> bool) {
     let began = Instant::now();
@@ -112,6 +117,65 @@ fn after_a_crash_only_attempts_that_had_a_slot_are_in_doubt() {
     let in_doubt = outcomes.iter().filter(|code| *code == ErrorKind::InDoubt.code()).count();
     let done = outcomes.iter().filter(|outcome| *outcome == "done").count();
     assert_eq!((in_doubt, done), (4, 16));
+}
+
+/// In the environment of a process that is to be killed: its directory.
+const BE_KILLED: &str = "TIFFANY_SLOTS_BE_KILLED";
+
+/// More steps than there are slots. In the process that is killed they enter their numbers in a ledger
+/// and never return.
+async fn more_than_slots(_: ()) -> Result<Vec<String>, TaskError> {
+    let mut tasks = Vec::new();
+    for n in 0..Builder::DEFAULT_STEP_SLOTS + 50 {
+        let once = step("once", move || {
+            if let Some(dir) = std::env::var_os(BE_KILLED) {
+                let ledger = Path::new(&dir).join("ledger");
+                let mut ledger = OpenOptions::new().create(true).append(true).open(ledger)?;
+                ledger.write_all(format!("{n}\n").as_bytes())?;
+                loop {
+                    std::thread::park();
+                }
+            }
+            Ok::<_, std::io::Error>(())
+        });
+        let once = async { once.at_most_once().await.map_or_else(|e| e.code(), |()| "done") };
+        tasks.push(spawn(async { once.await.to_string() }).await);
+    }
+    gather(tasks).await
+}
+
+#[test]
+fn after_a_kill_only_steps_that_had_begun_are_in_doubt() {
+    let build = |dir: &Path| {
+        let builder = Runtime::builder().log_dir(dir.join("log"));
+        builder.register("more", more_than_slots).build().unwrap()
+    };
+    if let Some(dir) = std::env::var_os(BE_KILLED) {
+        let mut runtime = build(Path::new(&dir));
+        let run = runtime.submit::<Vec<String>>("more", "a", &()).unwrap();
+        runtime.wait_for(&run).unwrap();
+        return;
+    }
+    let dir = Dir::new();
+    std::fs::create_dir_all(&dir.0).unwrap();
+    let name = "after_a_kill_only_steps_that_had_begun_are_in_doubt";
+    let mut command = test_process::command(module_path!(), name);
+    let mut child = command.env(BE_KILLED, &dir.0).stdout(Stdio::null()).spawn().unwrap();
+    let begun = || std::fs::read_to_string(dir.0.join("ledger")).unwrap_or_default();
+    until(|| begun().lines().count() >= Builder::DEFAULT_STEP_SLOTS);
+    std::thread::sleep(ms(50));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let begun = begun();
+    let begun: BTreeSet<usize> = begun.lines().map(|line| line.parse().unwrap()).collect();
+    let mut runtime = build(&dir.0);
+    let run = runtime.submit::<Vec<String>>("more", "a", &()).unwrap();
+    let outcomes = runtime.wait_for(&run).unwrap();
+    let in_doubt = outcomes.iter().enumerate().filter(|(_, outcome)| *outcome != "done");
+    let in_doubt: BTreeMap<usize, &str> = in_doubt.map(|(n, outcome)| (n, &**outcome)).collect();
+    assert!(in_doubt.values().all(|code| *code == ErrorKind::InDoubt.code()), "{in_doubt:?}");
+    assert_eq!(in_doubt.into_keys().collect::<BTreeSet<_>>(), begun);
+    assert_eq!(begun.len(), Builder::DEFAULT_STEP_SLOTS);
 }
 
 #[test]

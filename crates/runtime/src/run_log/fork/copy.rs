@@ -1,5 +1,6 @@
-//! The log of a fork, as it begins: its parent's records up to one of them, perhaps with another answer there, and the record that says so. It knows records,
-//! and no run that goes on. All of it is one batch: a fork is there whole or not at all.
+//! The first lines of a fork: its parent's records up to one of them, perhaps with another answer
+//! there, and the record that makes it a fork. It knows records, and no running run. All of it is
+//! one batch, so a fork exists as a whole or not at all.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,7 +35,7 @@ pub(crate) struct Source<'a> {
     pub(crate) run: Uuid,
 }
 
-/// What is to be written.
+/// The fork that is to be written.
 pub(crate) struct Copied {
     /// The fork's id.
     pub(crate) id: String,
@@ -42,7 +43,7 @@ pub(crate) struct Copied {
     pub(crate) batch: Batch,
 }
 
-/// What a blob has that is not on the disk yet.
+/// The content of a blob that is not on the disk yet.
 type Fresh = [(BlobHash, Arc<[u8]>)];
 
 impl Source<'_> {
@@ -71,7 +72,8 @@ impl Source<'_> {
     }
 }
 
-/// Writes the fork of a run at a record into an empty batch. `is_free` gives the seed of a run for an id that nobody has.
+/// Writes the fork of a run at a record into an empty batch. `is_free` returns the seed for an id
+/// that no run has.
 pub(crate) fn copy(
     source: &Source<'_>,
     at: u64,
@@ -94,7 +96,7 @@ pub(crate) fn copy(
     while let Some(record) = reader.next() {
         let record = match record {
             Ok(record) => record,
-            // What is damaged behind the record is of no use here, and does no harm.
+            // Damage behind the record doesn't matter here.
             Err(_) if records >= at => break,
             Err(error) => return Err(log_failed(error)),
         };
@@ -135,7 +137,7 @@ pub(crate) fn copy(
     copying.end(run, at, fork, clock)
 }
 
-/// A copy under way.
+/// A copy that is being written.
 struct Copying {
     id: String,
     chain: Chain,
@@ -146,7 +148,7 @@ struct Copying {
 }
 
 impl Copying {
-    /// The first record, with another id, and where it comes from.
+    /// Copies the first record, with another id and the origin of the fork.
     fn begin(
         record: &LogLine<'_>,
         parent: Uuid,
@@ -194,7 +196,7 @@ impl Copying {
         Ok(Copying { id, chain, batch, seed, living: BTreeSet::from([Tid(1)]) })
     }
 
-    /// A record as it is.
+    /// Copies a record unchanged.
     fn add(&mut self, record: &LogLine<'_>) {
         match Record::read(record) {
             Record::TaskSpawn(spawn) if spawn.error.is_none() => {
@@ -206,7 +208,7 @@ impl Copying {
         begin_line(&mut self.batch, &mut self.chain, record).piece(record.fields().rest).end();
     }
 
-    /// The last record, with another answer, and who changed it when.
+    /// Copies the last record, with another answer and who changed it when.
     fn change(
         &mut self,
         record: &LogLine<'_>,
@@ -260,7 +262,7 @@ impl Copying {
         Ok(())
     }
 
-    /// The record that says that it is a fork.
+    /// Writes the record that makes it a fork.
     fn end(mut self, parent: Uuid, at: u64, fork: &Fork, clock: Time) -> Result<Copied, TaskError> {
         let allow = encode(fork.allowed())?;
         let stamp = Stamp::from_unix_nanos(clock.as_nanos());
@@ -276,7 +278,7 @@ impl Copying {
     }
 }
 
-/// The id of a fork that was given none.
+/// The id of a fork that was not given one.
 fn free_id(parent: &str, at: u64, is_free: &dyn Fn(&str) -> Option<u64>) -> (String, u64) {
     let first = std::iter::once(format!("{parent}~{at}"));
     let more = (2_u64..).map(|count| format!("{parent}~{at}.{count}"));
@@ -289,7 +291,7 @@ fn begin_line<'a>(batch: &'a mut Batch, chain: &'a mut Chain, record: &LogLine<'
     Line::begin(batch, chain, &stamp, record.kind, record.tid).of_version(record.version)
 }
 
-/// A field as it was: what is in a blob stays there.
+/// Copies a field. A payload in a blob stays there.
 fn keep<'a>(line: Line<'a>, name: &str, value: &str) -> Line<'a> {
     line.piece(&format!(",\"{name}\":{value}"))
 }

@@ -1,4 +1,4 @@
-//! What a parent was answered, for the calls of its fork. It knows records, and no run that goes on.
+//! The answers of a parent, for the calls of its fork. It knows records, and no running run.
 //!
 //! A call of the fork and one of its parent are the same if they are the same record, or, beyond where the two part, if they are made by the same task with the same
 //! name and input, the first by the first, the second by the second.
@@ -11,17 +11,18 @@ use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid, Uuid, Value};
 use crate::run_log::replay::decoded_log::{DecodedLog, ForkPoint, Recorded, What};
 use tiffany_log::BlobHash;
 
-/// So many generations of forks are looked at.
+/// The number of generations of forks that are read.
 const DEEPEST: usize = 64;
 
 /// An answer of the parent, or of one of its own parents.
 #[derive(Clone)]
 pub(crate) struct Answer {
-    /// What came first has the smaller number; answers of elder parents come after all others.
+    /// Earlier answers have smaller numbers; answers of older parents come after all others.
     pub(crate) order: (usize, usize),
     pub(crate) result: Result<Value, TaskError>,
-    /// The parent has begun a step that must not be done twice, and has no result. So this is what the fork is told if it
-    /// may do the step; if not, it waits, for the parent may have a result later.
+    /// The parent has begun a step that must not be carried out twice, and has no result. The fork
+    /// gets this answer if it is allowed the step; if not, it waits, because the parent may have a
+    /// result later.
     pub(crate) is_in_doubt: bool,
 }
 
@@ -30,7 +31,7 @@ impl Answer {
         let message =
             format!("run {parent}, from which this one was forked, has begun it and has no result");
         let result = Err(TaskError::new(ErrorKind::InDoubt, message));
-        // After all answers that the parent was given.
+        // After all answers of the parent.
         let order = (depth, usize::MAX / 2 + record as usize);
         Answer { order, result, is_in_doubt: true }
     }
@@ -43,12 +44,12 @@ pub(crate) struct Unread {
     pub(crate) why: String,
 }
 
-/// What a fork is answered.
+/// The answers of a fork.
 #[derive(Clone, Default)]
 pub(crate) struct Inheritance {
     /// For the calls that the fork's log has, by their records.
     by_record: BTreeMap<u64, Answer>,
-    /// For those that come, in order: a call that has no answer counts too.
+    /// For the calls to come, in order. A call without an answer counts too.
     to_come: BTreeMap<Call, VecDeque<Option<Answer>>>,
 }
 
@@ -68,8 +69,8 @@ pub(crate) struct Read {
 pub(crate) type Reader<'a> = &'a dyn Fn(Uuid) -> Result<Read, String>;
 
 impl Inheritance {
-    /// Of a fork that has asked for these effects. The answers of a parent that can't be read are unknown; so are those
-    /// of one that was removed because it was damaged.
+    /// The answers of a fork that has asked for these effects. Those of a parent that can't be read
+    /// are unknown, and so are those of one that was removed because it was damaged.
     pub(crate) fn of(
         fork: &ForkPoint,
         calls: &Calls,
@@ -106,7 +107,7 @@ impl Inheritance {
         for (at, told) in parent.told.iter().enumerate() {
             let (of, result) = match &told.what {
                 What::Effect { of, result } => (*of, result.clone()),
-                // A message to another run is safe there.
+                // A message to another run is durable there.
                 What::Woken { of } => (*of, Ok(Value::Unit)),
                 _ => continue,
             };
@@ -159,7 +160,7 @@ impl Inheritance {
         }
     }
 
-    /// The answer to a call, whose record has this number; the call is noted.
+    /// Returns the answer to a call, whose record has this number, and notes the call.
     pub(crate) fn take(
         &mut self,
         (record, tid): (u64, Tid),

@@ -1,8 +1,10 @@
-//! Forks: another run that has been what a run was up to a record, and goes its own way from there. What its parent was answered it is answered too;
-//! what nobody has answered is refused until it is allowed by name, so that a fork does nothing to the world unasked.
+//! Forks: a fork is another run with the history of its parent up to a record, and continues on its
+//! own from there. It gets the answers that its parent got. Calls without an answer are refused
+//! until they are allowed by name, so that a fork changes nothing in the outside world unasked.
 //!
-//! `copy.rs` writes the fork's log, `shape.rs` compares an answer with the one it replaces, `inheritance.rs` has what the parent was answered, and
-//! `branch.rs` is what becomes of a fork's effects while it goes on.
+//! `copy.rs` writes the fork's log, `shape.rs` compares an answer with the one that it replaces,
+//! `inheritance.rs` has the answers of the parent, and `runtime/branch.rs` handles the effects of a
+//! fork in memory.
 
 pub(crate) mod copy;
 pub(crate) mod inheritance;

@@ -1,8 +1,9 @@
-//! Whether one answer can stand where another stood: the same kinds of values at the same places. It knows nothing of runs.
+//! Whether one answer can replace another: it has the same kinds of values at the same places. It
+//! knows nothing of runs.
 
 use serde_json::Value;
 
-/// Names under which an object tells its class. Another class is another shape.
+/// Names with which an object names its class. Another class is another shape.
 const CLASSES: [&str; 5] = ["$dataclass", "$namedtuple", "$model", "$enum", "$exception"];
 
 /// The first place at which a value has another shape than one that was there, and how. `None`: it has the same.
@@ -44,7 +45,7 @@ fn differs_at(path: &mut String, was: &Value, is: &Value) -> Option<String> {
             pairs.into_iter().find_map(|(at, (was, is))| within(path, &at.to_string(), was, is))
         }
         _ if kind(was) == kind(is) => None,
-        // Whoever takes any number takes a whole one.
+        // Code that takes any number takes a whole one.
         (Value::Number(_), Value::Number(is)) if !is.is_f64() => None,
         _ => Some(format!("was {}, is {}", kind(was), kind(is))),
     }

@@ -1,4 +1,4 @@
-//! A run's log read back: what each task asked of the world, and what the world told the run, in order.
+//! A decoded log of a run: the calls of each task, and the completions from outside, in order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -24,7 +24,7 @@ use tiffany_records::redact::Redactions;
 use tiffany_records::request::stamped;
 use tiffany_records::value::{Json, decode};
 
-/// What a run was started with.
+/// The beginning of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beginning {
     pub(crate) id: String,
@@ -35,9 +35,9 @@ pub(crate) struct Beginning {
     /// The number of the rules about ends that it follows, if it has one.
     pub(crate) rules: Option<u64>,
     pub(crate) started: Time,
-    /// What the language of its code noted, as JSON.
+    /// The note of the language of its code, as JSON.
     pub(crate) language: Option<String>,
-    /// What there was before, if this is a later generation.
+    /// The earlier generations, if this is a later one.
     pub(crate) continued: Option<Continued>,
     /// Its namespace, deadline, tags and attributes.
     pub(crate) terms: Terms,
@@ -47,33 +47,33 @@ pub(crate) struct Beginning {
     forked_generation: u32,
 }
 
-/// A recorded call that concerned the world. What it was about is looked up when it is compared.
+/// A recorded outward call. Its arguments are read when they are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) seq: u64,
     pub(crate) kind: CallKind,
     pub(crate) clock: Time,
-    /// The fields of its record, as the log has them.
+    /// The fields of its record, in the form of the log.
     fields: Rc<str>,
 }
 
-/// Something that the world told the run.
+/// A completion from outside.
 #[derive(Clone)]
 pub(crate) struct Told {
     pub(crate) seq: u64,
     pub(crate) what: What,
     /// How many turns the run had had; 0 also if that is not known, because the run was not running.
     pub(crate) step: u64,
-    /// How many lines there were of what does not concern the world.
+    /// How many lines there were of calls that are not outward.
     pub(crate) inward: u64,
-    /// How many calls that concern the world had been made.
+    /// How many outward calls had been made.
     pub(crate) after: usize,
     pub(crate) clock: Time,
 }
 
 #[derive(Clone)]
 pub(crate) enum What {
-    /// A timer was due, or the log had what a call waited for.
+    /// A timer was due, or the log had the record that a call waited for.
     Woken {
         of: u64,
     },
@@ -112,36 +112,36 @@ pub(crate) struct ForkPoint {
     /// How many random numbers it had drawn since the last fork, and where they come from after that.
     pub(crate) draws: u64,
     pub(crate) seed: u64,
-    /// When that was.
+    /// The time of the fork.
     pub(crate) clock: Option<Time>,
 }
 
-/// What the log knows of the attempts at an effect.
+/// The attempts at an effect in the log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Begun {
-    /// Whether the log says that a fork may not do it.
+    /// Whether a fork is not allowed it.
     pub(crate) is_refused: bool,
     /// The number of the last one.
     pub(crate) attempt: u64,
     /// Whether it has no result.
     pub(crate) is_open: bool,
-    /// Whether an earlier one had none, or was over its time.
+    /// Whether an earlier one had none, or had exceeded its time.
     pub(crate) cut_off: bool,
     /// How many failed, and when the next one is due after the last of these.
     pub(crate) failures: u64,
     pub(crate) retry_at: Option<Time>,
-    /// What its work kept last, as JSON.
+    /// Its last checkpoint, as JSON.
     pub(crate) checkpoint: Option<Arc<str>>,
 }
 
 /// A whole log.
 #[derive(Clone, Default)]
 pub struct DecodedLog {
-    /// A call that is taken for its record although it differs.
+    /// A call that is matched with its record although it differs.
     pub(crate) accepted: Option<u64>,
-    /// Calls were taken out or moved.
+    /// Whether calls were taken out or moved.
     edited: bool,
-    /// What tasks do is kept, to be compared with the log in full.
+    /// Whether the calls of tasks are kept, to be compared with the log in full.
     pub(crate) is_traced: bool,
     pub(crate) beginning: Beginning,
     /// The moment of the last record.
@@ -149,39 +149,39 @@ pub struct DecodedLog {
     /// By task, in order.
     pub(crate) calls: BTreeMap<Tid, VecDeque<Recorded>>,
     pub(crate) told: VecDeque<Told>,
-    /// What it begins with, if that is not its function.
+    /// The snapshot that it begins with, if there is one.
     pub(crate) snapshot: Option<Rc<Snapshot>>,
-    /// What there is of steps of an earlier generation, by their tasks, and what their calls are called.
-    /// The last record that belongs to it, and the last that there is.
+    /// The last record that the snapshot needs, and the last one of the log.
     needs: u64,
     last: u64,
+    /// The state of the steps of an earlier generation, by their tasks, and the numbers of their calls.
     taken_over: BTreeMap<Tid, Begun>,
     pub(crate) numbers: BTreeMap<u64, Number>,
-    /// Questions that were taken back, by the records of their calls.
+    /// Questions that were withdrawn, by the records of their calls.
     pub(crate) unasked: BTreeSet<u64>,
     /// Promises that were made for others to settle.
     pub(crate) promises: BTreeSet<Uuid>,
     /// How many calls there are in all.
     pub(crate) total: usize,
-    /// Effects that had begun.
+    /// Effects that had started.
     pub(crate) begun: BTreeMap<u64, Begun>,
-    /// Messages of other runs that came.
+    /// The messages of other runs.
     pub(crate) received: Received,
-    /// How many calls that do not concern the world each task had made since the last one that does.
+    /// How many calls of each task since its last outward one were not outward.
     pub(crate) shown: BTreeMap<Tid, u64>,
     /// How many of these all tasks had made, and how many tasks had ended.
     inward: u64,
     /// Tasks that had ended, and whether the run's own failure was told after that.
     pub(crate) ended: BTreeMap<Tid, u64>,
     pub(crate) failed: bool,
-    /// Tasks that were cut short, and whether the run was over its time.
+    /// Tasks that were cut short, and whether the run had exceeded its time.
     pub(crate) cut_short: BTreeSet<Tid>,
     pub(crate) over_time: bool,
     /// Whether its deadline passed.
     pub(crate) is_past_deadline: bool,
     /// How many notes of each kind each task had written since its last call that concerns the world.
     pub(crate) notes: BTreeMap<(Tid, CallKind), u64>,
-    /// What annotations refer to at its end.
+    /// The targets of annotations at its end.
     pub(crate) references: References,
     /// Its tags and attributes at its end.
     pub(crate) attributes: Attributes,
@@ -189,7 +189,7 @@ pub struct DecodedLog {
     pub(crate) forks: Vec<ForkPoint>,
     /// How many random numbers were drawn since the last fork.
     draws: u64,
-    /// Effects that a fork may do, and its promises that are its parent's too.
+    /// The effects that a fork is allowed, and the promises that it shares with its parent.
     pub(crate) allowed: BTreeSet<String>,
     pub(crate) inherited: BTreeSet<Uuid>,
     /// Whether only its input and its outcome are left.
@@ -210,7 +210,7 @@ fn outward_kind(call: &TaskYield<'_>) -> Option<CallKind> {
     }
 }
 
-/// What a record is to a replay.
+/// The meaning of a record for a replay.
 pub(crate) fn means(record: &Record<'_>) -> Means {
     match record {
         Record::TaskSpawn(_) => Means::Call,
@@ -233,11 +233,11 @@ fn note_kind(record: &Record<'_>) -> Option<CallKind> {
     }
 }
 
-/// How a payload that is in a file of its own is found.
+/// Reads a payload that is in a file of its own.
 pub(crate) type Fetch<'a> = &'a dyn Fn(&Payload<'_>) -> Result<String, LogError>;
 
 impl DecodedLog {
-    /// Takes in the next record.
+    /// Adds the next record.
     pub(crate) fn add(&mut self, line: &LogLine<'_>, fetch: Fetch<'_>) -> Result<(), LogError> {
         let clock = self.moment.get_or_insert_with(|| Stamp::from_unix_nanos(0)).read(line.ts);
         let clock = clock.map_or(Time::ZERO, Time::from_nanos);
@@ -387,7 +387,7 @@ impl DecodedLog {
                 let begun = self.begun.entry(of).or_default();
                 begun.failures += 1;
                 begun.is_open = false;
-                // What failed so may have been done all the same.
+                // A step that failed in this way may have happened all the same.
                 begun.cut_off |= ended.error.is_some_and(|error| {
                     let doubtful =
                         |kind: &str| error.json().starts_with(&format!("{{\"kind\":\"{kind}\""));
@@ -435,7 +435,8 @@ impl DecodedLog {
         Ok(())
     }
 
-    /// The run goes on from its tables. What cannot be read is told when it is restored.
+    /// Reads the tables from which the run continues. An error in them is reported when the run is
+    /// restored.
     fn begin_with(&mut self, seq: u64, record: &record::Snapshot<'_>) {
         let snapshot = record.tables.and_then(|Inline(json)| serde_json::from_str(json).ok());
         let snapshot: Rc<Snapshot> = Rc::new(snapshot.unwrap_or_default());
@@ -470,7 +471,7 @@ impl DecodedLog {
         self.told.iter().any(|told| matches!(told.what, What::Cancel(_) | What::PastDeadline))
     }
 
-    /// Where what is drawn for its effects comes from.
+    /// The seed for its effects.
     pub(crate) fn seed(&self) -> u64 {
         self.forks.last().map_or(self.beginning.seed, |fork| fork.seed)
     }
@@ -582,7 +583,7 @@ impl Recorded {
         }
     }
 
-    /// What it was called: its name, or its kind.
+    /// Its name, or its kind.
     pub(crate) fn called(&self) -> String {
         self.text("name").unwrap_or_else(|| self.kind.tag().to_owned())
     }

@@ -1,5 +1,5 @@
-//! A run that does something else than its log says, and why it likely does. The cause is found by trying: of the
-//! usual edits of a program, which one explains most of the log?
+//! A run that differs from its log, and the likely reason. The cause is found by trying which of
+//! the usual edits of a program explains most of the log.
 
 use tiffany_kernel::{About, CallRecord, ErrorKind, Site, TaskError, Tid};
 
@@ -9,7 +9,7 @@ use crate::run_log::replay::matcher::{about_text, differs};
 use tiffany_records::call_words::call_shown;
 use tiffany_records::redact::Redactions;
 
-/// Where a replay and its log part.
+/// The point at which a replay and its log differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Divergence {
     pub(crate) tid: Tid,
@@ -19,7 +19,7 @@ pub(crate) struct Divergence {
     pub(crate) recorded: Option<Recorded>,
     /// The record that is the same as the call that is made now.
     pub(crate) later: Option<u64>,
-    /// In what the two differ.
+    /// The difference between the two.
     pub(crate) difference: String,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Made {
 
 impl Made {
     pub(crate) fn new(call: &CallRecord) -> Made {
-        // When a sleep is over depends on when this is tried.
+        // The end of a sleep depends on when this is tried.
         let about = match &call.about {
             About::Time(_) => String::new(),
             about => about_text(about),
@@ -42,7 +42,7 @@ impl Made {
         Made { tag: call.kind.tag(), name: call.name, about, at: call.at.clone() }
     }
 
-    /// What it is called: its name, or its kind.
+    /// Its name, or its kind.
     pub(crate) fn called(&self) -> &str {
         self.name.unwrap_or(self.tag)
     }
@@ -52,7 +52,7 @@ impl Made {
     }
 }
 
-/// What was likely done to the program.
+/// The likely edit of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     Renamed,
@@ -133,12 +133,13 @@ impl Divergence {
         }
     }
 
-    /// As an error that does not say why.
+    /// Converts it to an error without the cause.
     pub(crate) fn into_plain_error(self, language: Option<&dyn Language>) -> TaskError {
         TaskError::new(ErrorKind::Diverged, self.describe(language))
     }
 
-    /// As an error with its likely causes: the edit, and what is not as it was where the run began.
+    /// Converts it to an error with its likely causes: the edit, and the differences in the
+    /// environment in which the run began.
     pub(crate) fn into_error(
         self,
         cause: Cause,

@@ -1,16 +1,16 @@
-//! Running a run again against its log, for those who only want to know: no effect begins, nothing is written, and
-//! the run is forgotten afterwards.
+//! Replays of a run that only report: no effect starts, nothing is recorded, and the run is
+//! forgotten afterwards.
 
 use tiffany_kernel::{CallKind, Record, RecordKind, TaskError, TaskInfo, Tid};
 
 use crate::run_log::replay::proposal::Proposal;
 
-/// How many rounds are looked ahead, at most.
+/// The maximum number of rounds after the end of the log.
 pub(crate) const AHEAD: usize = 1_000;
-/// So many more a run may take to come to the end that its log has.
+/// The number of further rounds that a run may take to reach the recorded end.
 pub(crate) const TO_THE_END: usize = 1_000_000;
 
-/// One thing that a task did, as far as a log of every call has it.
+/// One call of a task, in a log of every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Called(CallKind),
@@ -34,7 +34,7 @@ pub enum Until {
 pub struct Upcoming {
     /// Its task.
     pub tid: Tid,
-    /// Its kind, as the log has it.
+    /// Its kind, in the form of the log.
     pub call: &'static str,
     /// The name of the step, if it is one.
     pub name: Option<&'static str>,
@@ -51,13 +51,13 @@ pub struct DryRun {
     pub apart: Option<TaskError>,
     /// The divergence without a guess at what was changed in the program.
     pub(crate) parting: Option<TaskError>,
-    /// What its tasks did, in order. Plain yields are left out.
+    /// The calls of its tasks, in order. Plain yields are left out.
     pub(crate) acts: Vec<(Tid, Act)>,
     /// The states of its tasks at the end.
     pub tasks: Vec<TaskInfo>,
     /// The calls that it would make next.
     pub upcoming: Vec<Upcoming>,
-    /// What could be written where it does not fit.
+    /// The suggested code where the run differs.
     pub(crate) proposal: Option<Proposal>,
     /// How its root ended.
     pub(crate) outcome: Option<Result<String, TaskError>>,

@@ -1,5 +1,5 @@
-//! How far a replay goes that is looked at on its way: to a record of its log, that one included, and later on to another. It knows what the
-//! records up to there are to a replay, and which of that has happened.
+//! The end of a replay that stops on its way: at a record of its log, and later at another. It
+//! knows the meaning of the records up to there, and which of them have happened.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,16 @@ use tiffany_kernel::{RecordKind, Tid};
 
 use crate::run_log::replay::divergence::Divergence;
 
-/// What a record is to a replay.
+/// The meaning of a record for a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
-    /// A call that concerns the world.
+    /// An outward call.
     Call,
-    /// So many calls that do not.
+    /// A number of calls that are not outward.
     Shown(u64),
     /// The end of a task.
     End,
-    /// Something that the world told the run, or nothing.
+    /// A completion from outside, or nothing.
     Other,
 }
 
@@ -32,12 +32,12 @@ pub(crate) struct Halt {
     /// Tasks that have ended up to there, and in the replay.
     ended: BTreeSet<Tid>,
     ended_again: BTreeSet<Tid>,
-    /// The code does something else beyond this record.
+    /// Whether the code differs after this record.
     is_apart: bool,
 }
 
 impl Halt {
-    /// Goes on to the next record.
+    /// Continues to the next record.
     pub(crate) fn advance(&mut self, tid: Tid, means: Means) {
         self.at += 1;
         match means {
@@ -56,7 +56,7 @@ impl Halt {
         seq <= self.at
     }
 
-    /// Whether the replay cannot go on beyond this record.
+    /// Whether the replay cannot continue after this record.
     pub(crate) fn is_apart(&self) -> bool {
         self.is_apart
     }
@@ -68,7 +68,7 @@ impl Halt {
         }
     }
 
-    /// Something happened that is not compared.
+    /// Notes something that is not compared.
     pub(crate) fn note(&mut self, tid: Tid, kind: &RecordKind) {
         match kind {
             RecordKind::Called(_) => self.shown.entry(tid).or_default().1 += 1,
@@ -79,7 +79,7 @@ impl Halt {
         }
     }
 
-    /// A divergence of a record beyond concerns nobody here; the replay only cannot go on.
+    /// A divergence after this record doesn't matter here; the replay only cannot continue.
     pub(crate) fn leave(
         &mut self,
         seq: u64,
@@ -92,7 +92,7 @@ impl Halt {
         Ok(())
     }
 
-    /// Whether all calls up to the record have been made that concern the world.
+    /// Whether all outward calls up to the record have been made.
     pub(crate) fn has_calls(&self) -> bool {
         self.calls == 0
     }

@@ -1,8 +1,9 @@
-//! Bringing a run back to where its log ends: its root is started again, each call that concerns the world is
-//! matched with its record, and what the world told the run is told again, at the same turn.
+//! Replaying a run to the end of its log: its root is called again, each outward call is matched
+//! with its record, and the recorded completions arrive again, at the same turns.
 //!
-//! With unchanged code every turn is the same as before. With changed code what was told comes after the same
-//! calls as before; a call that is not the recorded one is a divergence, and the run stops there.
+//! With unchanged code every turn is the same as before. With changed code the completions follow
+//! the same calls as before. A call that differs from its record is a divergence, and the run stops
+//! there.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,31 +26,31 @@ use tiffany_records::call_words::call_word;
 use tiffany_records::redact::Redactions;
 use tiffany_records::value::is_same;
 
-/// A replay under way.
+/// A replay that is running.
 pub(crate) struct Replay {
     pub(crate) decoded: DecodedLog,
     /// How many calls have been matched.
     pub(crate) matched: usize,
-    /// How many calls that do not concern the world there were, and ends of tasks.
+    /// How many calls were not outward, and how many tasks have ended.
     inward: u64,
     /// The calls that have been matched, by the number of their record, and their kinds.
     pub(crate) calls: BTreeMap<u64, (CallRef, CallKind)>,
-    /// What happened that the log does not have yet.
+    /// Records that the log does not have yet.
     pub(crate) later: Vec<Record>,
-    /// What the run asked of its host and has not been told yet.
+    /// The orders of the run that were not answered yet.
     pub(crate) orders: Vec<Order>,
-    /// What tasks did, if somebody wants to know.
+    /// The calls of tasks, if they are wanted.
     pub(crate) trace: Option<Vec<(Tid, Act)>>,
-    /// How far it goes, if not to the end of the log, and what tasks failed with on the way.
+    /// Where it halts, if not at the end of the log, and the errors of tasks on the way.
     pub(crate) halt: Option<Halt>,
     pub(crate) failed: BTreeMap<Tid, TaskError>,
     pub(crate) sources: Rc<RecordedSources>,
     draft: Draft,
-    /// What is taken out of calls before they are compared: the log does not have it either.
+    /// The rules that redact calls before they are compared, because the log is redacted, too.
     rules: Option<Arc<Redactions>>,
 }
 
-/// Where calls are written down to be compared; none of it goes to the log.
+/// Where calls are encoded to be compared; none of it goes to the log.
 struct Draft {
     batch: Batch,
     chain: Chain,
@@ -63,7 +64,7 @@ impl Draft {
         Draft { batch, chain, stamp: Stamp::from_unix_nanos(0) }
     }
 
-    /// What a call is, as its record would have it.
+    /// The fields of a call, as its record would have them.
     fn fields(&mut self, call: &CallRecord) -> &[u8] {
         let Draft { batch, chain, stamp } = self;
         write_call(batch.line(chain, stamp, RecordType::TaskYield, Tid(1)), call, None)
@@ -71,7 +72,7 @@ impl Draft {
     }
 }
 
-/// What the log has for tasks that ask for the time or a fresh identity.
+/// The recorded answers for tasks that ask for the time or a new identity.
 #[derive(Default)]
 pub(crate) struct RecordedSources {
     clocks: RefCell<VecDeque<Time>>,
@@ -80,7 +81,7 @@ pub(crate) struct RecordedSources {
     to_come: RefCell<BTreeMap<Tid, usize>>,
     patches: BTreeMap<Tid, BTreeSet<String>>,
     rules: Option<Arc<Redactions>>,
-    /// Somebody wants to look at the tasks as they stand.
+    /// Whether the tasks are going to be looked at as they are.
     is_looked_at: bool,
 }
 
@@ -287,7 +288,8 @@ impl Replay {
         Ok(Some((call.call, expected.seq)))
     }
 
-    /// The code did not do what a record says; that concerns nobody who halts before.
+    /// The code did not make the call of a record. That doesn't matter to a replay that halts
+    /// before.
     fn part<T>(
         &mut self,
         seq: u64,

@@ -90,8 +90,8 @@ impl Deeds {
     }
 }
 
-/// The first record that a replay does not have. A run that was brought back writes once more what it did after
-/// the last thing the world knew of, so that the log may go back to there at any record.
+/// The first record that a replay does not have. A resumed run writes the records after its last
+/// completion again, so the log may go back to there at any record.
 fn first_difference<'a>(
     recorded: impl IntoIterator<Item = &'a (u64, Tid, Deed)>,
     made: &[(Tid, Act)],
@@ -114,8 +114,8 @@ fn first_difference<'a>(
                             next.push(to);
                         }
                     }
-                    // The log of a run that goes on can be ahead of a replay, which stops where nothing is left
-                    // that concerns the world.
+                    // The log of a running run can be ahead of a replay, which stops where nothing
+                    // outward is left.
                     if !is_finished
                         && at == made.len()
                         && !is_outward(*act)
