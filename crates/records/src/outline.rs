@@ -173,7 +173,11 @@ impl RunOutline {
                 "function" => self.function = text(value).unwrap_or_default(),
                 "namespace" => self.namespace = text(value).unwrap_or_default(),
                 "deadline" => self.deadline = text(value),
-                "tags" => tags = Some(value),
+                "tags" => {
+                    // A run may have tags and no attributes.
+                    tags = Some(value);
+                    self.attributes = of_record(tags, None);
+                }
                 "attributes" => self.attributes = of_record(tags, Some(value)),
                 "fork" => {
                     self.fork = fork(value);

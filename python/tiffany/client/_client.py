@@ -71,12 +71,12 @@ class Client:
     ...     return f"hello {name}"
     ...     yield
     >>> with tempfile.TemporaryDirectory() as wal:
-    ...     Runtime(wal=wal).close()
-    ...     with Client(wal) as client:
-    ...         run = client.submit(greet, "Ada", id="greet-1")
     ...     with Runtime(wal=wal) as runtime:
-    ...         runtime.wait(run)
+    ...         runtime.run(greet("Ada"), id="greet-1")
+    ...     with Client(wal) as client:
+    ...         [(run.id, run.state) for run in client.runs()]
     'hello Ada'
+    [('greet-1', 'completed')]
     """
 
     def __init__(
