@@ -311,9 +311,15 @@ impl View {
         Ok(there.filter_map(|(name, len)| Some((BlobHash::parse(&name)?, len))).collect())
     }
 
-    /// Whether these bytes are anywhere in the file of a run.
-    pub fn contains(&self, run: Uuid, bytes: &[u8]) -> Result<bool, LogError> {
-        RunFile::open(&*self.disk, &self.root, run)?.contains(bytes)
+    /// Returns the last line of a run that contains these bytes and begins before a place in its
+    /// file, and where it begins.
+    pub fn line_with(
+        &self,
+        run: Uuid,
+        bytes: &[u8],
+        before: u64,
+    ) -> Result<Option<(u64, Vec<u8>)>, LogError> {
+        RunFile::open(&*self.disk, &self.root, run)?.line_with(bytes, before)
     }
 
     /// The beginning and the end of a run's lines, `bytes` of each at most, unchecked.
@@ -367,25 +373,48 @@ impl RunFile {
         Ok((head, tail))
     }
 
-    /// Returns whether the file contains these bytes.
-    pub fn contains(&self, bytes: &[u8]) -> Result<bool, LogError> {
-        const PIECE: usize = 1 << 18;
-        let finder = memchr::memmem::Finder::new(bytes);
-        let mut buffer = vec![0; PIECE];
-        // The end of the last piece may be the beginning of a match.
-        let (mut kept, mut at) = (0, 0);
+    /// Returns the last line that contains these bytes and begins before a place in the file, and
+    /// where it begins. The file is read backwards, piece by piece.
+    pub fn line_with(&self, bytes: &[u8], before: u64) -> Result<Option<(u64, Vec<u8>)>, LogError> {
+        const PIECE: u64 = 1 << 18;
+        let finder = memchr::memmem::FinderRev::new(bytes);
+        let mut end = before.min(self.len()?);
+        while end > 0 {
+            let begin = end.saturating_sub(PIECE);
+            // A match may begin in this piece and end in the next one.
+            let count = (end - begin) as usize + bytes.len() - 1;
+            let piece = self.read(begin, count)?;
+            if let Some(found) = finder.rfind(&piece) {
+                return self.line_at(begin + found as u64).map(Some);
+            }
+            end = begin;
+        }
+        Ok(None)
+    }
+
+    /// The line around a place in the file, and where it begins.
+    fn line_at(&self, place: u64) -> Result<(u64, Vec<u8>), LogError> {
+        const PIECE: u64 = 1 << 12;
+        let mut begin = place;
+        while begin > 0 {
+            let from = begin.saturating_sub(PIECE);
+            let part = self.read(from, (begin - from) as usize)?;
+            if let Some(newline) = memchr::memrchr(b'\n', &part) {
+                begin = from + newline as u64 + 1;
+                break;
+            }
+            begin = from;
+        }
+        let mut line = Vec::new();
         loop {
-            let count = self.file.read_at(&mut buffer[kept..], at).doing("read", &self.path)?;
-            let there = kept + count;
-            if finder.find(&buffer[..there]).is_some() {
-                return Ok(true);
+            let part = self.read(begin + line.len() as u64, PIECE as usize)?;
+            match memchr::memchr(b'\n', &part) {
+                Some(newline) => line.extend_from_slice(&part[..=newline]),
+                None => line.extend_from_slice(&part),
             }
-            if count == 0 {
-                return Ok(false);
+            if part.is_empty() || line.ends_with(b"\n") {
+                return Ok((begin, line));
             }
-            at += count as u64;
-            kept = there.min(bytes.len() - 1);
-            buffer.copy_within(there - kept..there, 0);
         }
     }
 
@@ -448,7 +477,7 @@ mod tests {
     use crate::sim::SimDisk;
 
     #[test]
-    fn contains_finds_bytes_across_read_boundaries() {
+    fn the_last_line_with_these_bytes_is_found_across_read_boundaries() {
         let (root, run) = (Path::new("/log"), Uuid(7));
         let disk = SimDisk::new();
         for dir in ["/log", "/log/wal"] {
@@ -456,15 +485,27 @@ mod tests {
         }
         let path = Places::new(root).run_file(run);
         let file = disk.open(&path, OpenMode::Create).unwrap();
-        file.set_size(3 << 18).unwrap();
-        let contains =
-            |bytes: &[u8]| RunFile::open(&disk, root, run).unwrap().contains(bytes).unwrap();
-        assert!(!contains(b"RunHeld"));
-        for at in [0, 100, (1 << 18) - 7, (1 << 18) - 3, (1 << 18) - 1, 1 << 18, (3 << 18) - 7] {
-            file.write_at(b"RunHeld", at).unwrap();
-            assert!(contains(b"RunHeld"), "at {at}");
-            assert!(!contains(b"RunHold"));
-            file.write_at(&[0; 7], at).unwrap();
+        let size = 3 << 18;
+        let line_with = |before: u64| {
+            RunFile::open(&disk, root, run).unwrap().line_with(b"RunHeld", before).unwrap()
+        };
+        for at in [1, 100, (1 << 18) - 7, (1 << 18) - 3, (1 << 18) - 1, 1 << 18, size - 11] {
+            file.write_at(&vec![b'.'; size as usize], 0).unwrap();
+            assert_eq!(line_with(u64::MAX), None);
+            file.write_at(b"\n(RunHeld)\n", at - 1).unwrap();
+            assert_eq!(line_with(u64::MAX), Some((at, b"(RunHeld)\n".to_vec())), "at {at}");
+            assert_eq!(line_with(at), None, "only lines that begin before it");
         }
+        // A long line, and the last one without an end.
+        let mut lines = vec![b'.'; 3 << 18];
+        lines[5..12].copy_from_slice(b"RunHeld");
+        lines.extend_from_slice(b"\nRunHeld");
+        file.write_at(&lines, 0).unwrap();
+        let second = (3 << 18) + 1;
+        assert_eq!(line_with(u64::MAX), Some((second, b"RunHeld".to_vec())));
+        assert_eq!(
+            line_with(second).map(|(at, line)| (at, line.len())),
+            Some((0, second as usize))
+        );
     }
 }

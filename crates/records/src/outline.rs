@@ -98,8 +98,15 @@ impl RunOutline {
     pub fn at(view: &View, run: Uuid, entry: &RunEntry) -> Result<RunOutline, LogError> {
         let file = Ends {
             ends: &|bytes| view.ends(run, bytes),
-            contains: &|bytes| view.contains(run, bytes),
+            line_with: &|bytes, before| view.line_with(run, bytes, before),
         };
+        RunOutline::by(run, entry, &file, |hash| view.blob(hash))
+    }
+
+    /// Makes the outline of a run without the tags and attributes that a live run has now, for
+    /// which the whole file may have to be searched.
+    pub fn at_ends(view: &View, run: Uuid, entry: &RunEntry) -> Result<RunOutline, LogError> {
+        let file = Ends { ends: &|bytes| view.ends(run, bytes), line_with: &|_, _| Ok(None) };
         RunOutline::by(run, entry, &file, |hash| view.blob(hash))
     }
 
@@ -115,7 +122,7 @@ impl RunOutline {
         entry.len = file.len()?;
         let file = Ends {
             ends: &|bytes| file.ends(entry.len, bytes),
-            contains: &|bytes| file.contains(bytes),
+            line_with: &|bytes, before| file.line_with(bytes, before),
         };
         RunOutline::by(run, &entry, &file, |hash| read_blob(disk, root, hash))
     }
@@ -141,15 +148,11 @@ impl RunOutline {
                 let path = format!("{run}.wal").into();
                 outline.damage.get_or_insert(LogError::Newer { path, version });
             }
-            // A finished run has them at its end; another one may have them anywhere.
-            let is_unknown = entry.state == RunState::Live
-                && !(is_whole || outline.has_attributes)
-                && (file.contains)(ATTRIBUTES)?;
-            if is_unknown {
-                bytes = usize::MAX;
-                continue;
-            }
             if (has_head && has_tail) || is_whole {
+                // A finished run has them at its end; another one may have them anywhere.
+                if entry.state == RunState::Live && !(is_whole || outline.has_attributes) {
+                    outline.find_attributes(entry, file)?;
+                }
                 let error =
                     outline.recorded_error.take().map(|error| shown_error(error, read_blob));
                 outline.error = error.and_then(|error| serde_json::from_value(error).ok());
@@ -157,6 +160,23 @@ impl RunOutline {
             }
             bytes = if bytes >= MAX_TAIL_BYTES { usize::MAX } else { bytes * 8 };
         }
+    }
+
+    /// Looks for the last line with tags and attributes.
+    fn find_attributes(&mut self, entry: &RunEntry, file: &Ends<'_>) -> Result<(), LogError> {
+        let mut before = entry.len;
+        while let Some((at, line)) = (file.line_with)(ATTRIBUTES, before)? {
+            let line = String::from_utf8_lossy(&line);
+            if let Some(line) = LogLine::of_checked(&line)
+                && let Record::Attributes(whole) = Record::read(&line)
+            {
+                self.attributes = whole.read_all();
+                return Ok(());
+            }
+            // It was in a value.
+            before = at;
+        }
+        Ok(())
     }
 
     /// Reads the first line. Returns whether the part that was read is enough.
@@ -271,10 +291,14 @@ fn check(run: Uuid, lines: &[u8]) -> Result<(), LogError> {
     Ok(())
 }
 
-/// The file of a run, as far as it is needed: both ends of it, and whether bytes are anywhere in it.
+/// Finds the last line with certain bytes that begins before a place, and where it begins.
+type LineWith<'a> = dyn Fn(&[u8], u64) -> Result<Option<(u64, Vec<u8>)>, LogError> + 'a;
+
+/// The file of a run, as far as it is needed: both ends of it, and the last line with certain bytes
+/// that begins before a place.
 struct Ends<'a> {
     ends: &'a dyn Fn(usize) -> Result<(Vec<u8>, Vec<u8>), LogError>,
-    contains: &'a dyn Fn(&[u8]) -> Result<bool, LogError>,
+    line_with: &'a LineWith<'a>,
 }
 
 /// How the field begins that may be long.

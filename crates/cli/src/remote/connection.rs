@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -25,18 +26,26 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an answer may take. A daemon gives up after 30 seconds, and says why.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 
+/// The most bytes of an answer that is read at once.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
+/// The most bytes of the answer to a request that was refused.
+const MAX_PROBLEM_BYTES: usize = 1 << 20;
+
 /// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) body: Option<Value>,
+    /// A value of the program's in the body, and its name there. It is sent as it was given.
+    pub(super) value: Option<(&'static str, Box<RawValue>)>,
     pub(super) accept: &'static str,
 }
 
 impl Sent {
     pub(super) fn get(path: impl Into<String>) -> Sent {
-        Sent { method: Method::GET, path: path.into(), body: None, accept: "application/json" }
+        let (body, value) = (None, None);
+        Sent { method: Method::GET, path: path.into(), body, value, accept: "application/json" }
     }
 
     pub(super) fn post(path: impl Into<String>, body: Value) -> Sent {
@@ -45,6 +54,22 @@ impl Sent {
 
     pub(super) fn delete(path: impl Into<String>) -> Sent {
         Sent { method: Method::DELETE, ..Sent::get(path) }
+    }
+
+    /// Adds a value of the program's to the body, which is an object.
+    pub(super) fn with(self, name: &'static str, value: &RawValue) -> Sent {
+        Sent { value: Some((name, value.to_owned())), ..self }
+    }
+
+    /// The body as it is sent.
+    fn text(&self) -> String {
+        let mut text = self.body.as_ref().map(Value::to_string).unwrap_or_default();
+        if let Some((name, value)) = &self.value {
+            text.truncate(text.len().saturating_sub(1));
+            let comma = if text.ends_with('{') { "" } else { "," };
+            text.push_str(&format!("{comma}\"{name}\":{}}}", value.get()));
+        }
+        text
     }
 
     pub(super) fn accepting(self, accept: &'static str) -> Sent {
@@ -85,6 +110,7 @@ impl Connection {
     pub(super) fn bytes(&mut self, sent: &Sent) -> Result<Bytes, TaskError> {
         let response = self.begin(sent)?;
         let (remote, body) = (Arc::clone(&self.remote), response.into_body());
+        let body = Limited::new(body, MAX_ANSWER_BYTES);
         let read = self.runtime.block_on(async { timeout(ANSWER_TIMEOUT, body.collect()).await });
         match read {
             Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -96,7 +122,7 @@ impl Connection {
     /// Sends a request and returns its answer, whose body is read piece by piece. An error if it is a refusal.
     pub(super) fn begin(&mut self, sent: &Sent) -> Result<Response<Incoming>, TaskError> {
         let remote = Arc::clone(&self.remote);
-        let body = sent.body.as_ref().map(Value::to_string).unwrap_or_default();
+        let body = sent.text();
         let mut request = hyper::Request::builder()
             .method(sent.method.clone())
             .uri(&sent.path)
@@ -132,7 +158,7 @@ impl Connection {
         }
         let status = answer.status().as_u16();
         let body = {
-            let body = answer.into_body();
+            let body = Limited::new(answer.into_body(), MAX_PROBLEM_BYTES);
             self.runtime.block_on(async { timeout(ANSWER_TIMEOUT, body.collect()).await })
         };
         let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();

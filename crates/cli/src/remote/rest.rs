@@ -6,7 +6,7 @@ use tiffany::Settlement;
 use tiffany::control::{Answer, Decision, Doubt, Paused, Request, RunQuery, Status};
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 use tiffany_records::attributes::json_of_values;
-use tiffany_records::request::{Ruling, StartDeadline, StartOptions, moment};
+use tiffany_records::request::{ForkReply, Ruling, StartDeadline, StartOptions, moment};
 
 use super::connection::Sent;
 use super::settings::needs_files;
@@ -33,29 +33,33 @@ pub(super) fn of(request: &Request) -> Result<(Sent, Read), TaskError> {
             (Sent::get(run(of, "")), Box::new(|told| Some(Answer::Shown(Box::new(read(told)?)))))
         }
         Request::Submit { function, id, input, options } => {
-            let mut body = json!({ "function": function, "id": id, "input": value(input) });
+            let mut body = json!({ "function": function, "id": id });
             add_options(&mut body, options);
             (
-                Sent::post(format!("{API}/runs"), body),
+                Sent::post(format!("{API}/runs"), body).with("input", input),
                 Box::new(|told| {
                     Some(Answer::Run { run: uuid(&told["uuid"])?, is_new: told["new"].as_bool()? })
                 }),
             )
         }
         Request::Send { run: of, name, message } => {
-            let body = json!({ "name": name, "message": value(message) });
-            done(Sent::post(run(of, "/messages"), body))
+            let body = json!({ "name": name });
+            done(Sent::post(run(of, "/messages"), body).with("message", message))
         }
         Request::Settle { run: of, promise, result } => {
             let mut body = match result {
-                Ok(given) => json!({ "value": value(given) }),
+                Ok(_) => json!({}),
                 Err(error) => json!({ "error": error.message() }),
             };
             if let Some(of) = of {
                 body["run"] = of.to_string().into();
             }
+            let sent = Sent::post(format!("{API}/promises/{promise}"), body);
             (
-                Sent::post(format!("{API}/promises/{promise}"), body),
+                match result {
+                    Ok(given) => sent.with("value", given),
+                    Err(_) => sent,
+                },
                 Box::new(|told| {
                     let first = told["first"].as_bool()?;
                     let settlement = if first { Settlement::Accepted } else { Settlement::Ignored };
@@ -70,32 +74,28 @@ pub(super) fn of(request: &Request) -> Result<(Sent, Read), TaskError> {
         Request::Release { run: of, why, .. } => {
             done(Sent::post(run(of, "/release"), reason(why.as_deref())))
         }
-        Request::Question { run: of, name, input } => {
-            let body = json!({ "input": value(input) });
-            (
-                Sent::post(run(of, &format!("/queries/{}", escaped(name))), body),
-                Box::new(|told| {
-                    let answer = RawValue::from_string(told.get("answer")?.to_string());
-                    Some(Answer::Value(answer.ok()?))
-                }),
-            )
-        }
+        Request::Question { run: of, name, input } => (
+            Sent::post(run(of, &format!("/queries/{}", escaped(name))), json!({}))
+                .with("input", input),
+            Box::new(|told| {
+                let answer = RawValue::from_string(told.get("answer")?.to_string());
+                Some(Answer::Value(answer.ok()?))
+            }),
+        ),
         Request::Fork { run: of, at, fork } => {
             let mut body = json!({ "at": at, "as_is": fork.is_as_is(), "allow": fork.allowed() });
             if let Some(id) = fork.new_id() {
                 body["id"] = id.into();
             }
-            match fork.reply() {
-                Some(tiffany_records::request::ForkReply::Value(given)) => {
-                    body["value"] = value(given)
-                }
-                Some(tiffany_records::request::ForkReply::Error(error)) => {
-                    body["error"] = error.message().into();
-                }
-                None => {}
+            if let Some(ForkReply::Error(error)) = fork.reply() {
+                body["error"] = error.message().into();
             }
+            let sent = Sent::post(run(of, "/forks"), body);
             (
-                Sent::post(run(of, "/forks"), body),
+                match fork.reply() {
+                    Some(ForkReply::Value(given)) => sent.with("value", given),
+                    _ => sent,
+                },
                 Box::new(|told| {
                     let id = told["id"].as_str()?.to_owned();
                     Some(Answer::Forked { run: uuid(&told["uuid"])?, id })
@@ -123,12 +123,12 @@ pub(super) fn of(request: &Request) -> Result<(Sent, Read), TaskError> {
             }),
         ),
         Request::Decide { key, decision } => {
-            let body = match decision {
-                Decision::Done(given) => json!({ "key": key, "done": value(given) }),
-                Decision::Failed(message) => json!({ "key": key, "failed": message }),
-                Decision::Again => json!({ "key": key, "again": true }),
-            };
-            done(Sent::post(format!("{API}/doubts"), body))
+            let post = |body| Sent::post(format!("{API}/doubts"), body);
+            done(match decision {
+                Decision::Done(given) => post(json!({ "key": key })).with("done", given),
+                Decision::Failed(message) => post(json!({ "key": key, "failed": message })),
+                Decision::Again => post(json!({ "key": key, "again": true })),
+            })
         }
         Request::Approvals => (
             Sent::get(format!("{API}/approvals")),
@@ -149,11 +149,6 @@ fn read<T: serde::de::DeserializeOwned>(told: Value) -> Option<T> {
 
 fn uuid(told: &Value) -> Option<Uuid> {
     Uuid::parse(told.as_str()?)
-}
-
-/// A value with all of its digits, which a `Value` keeps.
-fn value(json: &RawValue) -> Value {
-    serde_json::from_str(json.get()).unwrap_or_default()
 }
 
 fn reason(why: Option<&str>) -> Value {

@@ -15,13 +15,16 @@ use tiffany::wal::{LogError, RealDisk, View};
 use crate::app::App;
 use crate::error::DaemonError;
 use crate::http::Answered;
-use crate::http::change::at_leisure;
 
 /// The page, each run with its `log` as far as that can be read.
 pub(super) async fn with_logs(app: &App, page: RunPage) -> Answered {
     let runs: Vec<Uuid> = page.runs.iter().map(|run| run.uuid).collect();
     let dir = app.dir.clone();
-    let mut logs = at_leisure(move || read(&dir, runs)).await.unwrap_or_default();
+    let mut logs = app
+        .run_indexes
+        .at_leisure(app.limits.answer_time, move || read(&dir, runs))
+        .await?
+        .unwrap_or_default();
     let bad = |error: serde_json::Error| DaemonError::BadRequest(error.to_string());
     let mut told = serde_json::to_value(&page).map_err(bad)?;
     if let Some(list) = told["runs"].as_array_mut() {
@@ -38,7 +41,7 @@ fn read(dir: &Path, runs: Vec<Uuid>) -> Result<BTreeMap<Uuid, Value>, LogError> 
     let view = View::open_chosen(Arc::new(RealDisk), dir, &|_| runs.clone())?;
     let of_run = |run: &Uuid| {
         let entry = view.run(*run)?;
-        let outline = RunOutline::at(&view, *run, &entry).unwrap_or_default();
+        let outline = RunOutline::at_ends(&view, *run, &entry).unwrap_or_default();
         let compacted = outline.compacted;
         Some(json!({
             "records": entry.seq,

@@ -447,7 +447,8 @@ impl Durable {
     /// Whether the file of a run has a record of a hold, or something that looks like one.
     fn may_be_held(&self, uuid: Uuid) -> bool {
         let file = RunFile::open(&*self.disk, &self.root, uuid);
-        file.and_then(|file| file.contains(b"\"type\":\"RunHeld\"")).unwrap_or(true)
+        let found = file.and_then(|file| file.line_with(b"\"type\":\"RunHeld\"", u64::MAX));
+        found.map_or(true, |line| line.is_some())
     }
 
     /// Reads from a log whether its run is held. Nothing of the log is kept in memory.
