@@ -69,7 +69,7 @@ EVIL = [
     ('{"b":1,"$tuple":[]}', "comes after others"),
     ('{"$nothing":1}', "`$nothing` is not a tag"),
     ('{"$":1}', "`$` is not a tag"),
-    ('{"$tuple":1}', "before a list, and not before this `int`"),
+    ('{"$tuple":1}', "before a list, not before this `int`"),
     ('{"$tuple":[],"x":1}', "has no `x`"),
     ('{"$set":[[]]}', "unhashable"),
     ('{"$set":[1,1]}', "twice"),

@@ -329,7 +329,7 @@ def test_what_is_no_state_machine(tmp_path: Path) -> None:
         yield ReceiveMessage("go")
 
     with Runtime(wal=tmp_path) as runtime:
-        with pytest.raises(NoSnapshotError, match="no state machine"):
+        with pytest.raises(NoSnapshotError, match="not a serializable state machine"):
             runtime.snapshot(runtime.submit(plain, id="plain-1"))
         with pytest.raises(BadArgumentError):
             runtime.submit(Half, id="half-1")  # type: ignore[call-arg, arg-type]
