@@ -98,6 +98,9 @@ const CHANGES: &[&[&str]] = &[
     &["hold", "RUN", "--release", "--json"],
     &["send", "RUN", "address", "\"here\""],
     &["send", "RUN", "address", "{"],
+    // Values that JSON has and a program can't take are refused, and not changed on the way.
+    &["send", "RUN", "address", "1e999"],
+    &["submit", "order", "--id", "RUN-3", "--input", "{\"x\":1e999}"],
     &["settle", "11111111-2222-4333-8444-555555555555", "true"],
     &["query", "RUN", "nothing"],
     &["fork", "RUN", "--at", "4", "--id", "RUN-fork"],

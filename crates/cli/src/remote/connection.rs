@@ -256,3 +256,23 @@ fn refused(remote: &Remote, sent: &Sent, status: u16, body: &[u8]) -> TaskError 
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_sent_as_they_were_given() {
+        for given in ["1e999", "123456789012345678901234567890", r#"{"a":1,"a":2}"#, r#""\ud800""#]
+        {
+            let value = RawValue::from_string(given.to_owned()).unwrap();
+            let text = |body| Sent::post("/", body).with("input", &value).text();
+            assert_eq!(text(json!({ "id": "a" })), format!(r#"{{"id":"a","input":{given}}}"#));
+            assert_eq!(text(json!({})), format!(r#"{{"input":{given}}}"#));
+        }
+        assert_eq!(Sent::post("/", json!({ "id": "a" })).text(), r#"{"id":"a"}"#);
+        assert_eq!(Sent::get("/").text(), "");
+    }
+}
