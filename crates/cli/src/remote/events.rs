@@ -20,7 +20,7 @@ struct Stream {
     body: Incoming,
     bytes: Vec<u8>,
     url: String,
-    /// The number that the first new event will have, until all that was known is told.
+    /// The number of the first new event, until all earlier ones have been returned.
     next_seq: Option<u64>,
 }
 

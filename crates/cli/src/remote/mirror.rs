@@ -84,7 +84,7 @@ impl Mirror {
             (Arc::clone(&self.remote), self.dir.clone(), Arc::clone(&self.is_over));
         let follows = move || {
             while !is_over.load(Ordering::Relaxed) {
-                // What went wrong is told by the process itself, which every command asks now and then.
+                // Commands ask the daemon now and then, and report its own error.
                 let _ = append(&remote, &dir, run, &is_over);
                 std::thread::sleep(PAUSE);
             }
